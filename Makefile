@@ -1,0 +1,47 @@
+# Everything runs in .venv; only python3, pip, make and git are needed on the machine.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+TYPECHECK := .typecheck
+BENCH_OUTPUT := .bench
+
+.DEFAULT_GOAL := test
+.PHONY: venv demo test lint types unit bench clean
+
+venv: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -e '.[dev]' -c constraints.txt
+	touch $@
+
+demo: venv
+	$(BIN)/relax-plugin demo
+
+test: lint unit
+
+unit: venv
+	$(BIN)/python -m pytest
+
+lint: venv types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# mypy finds a package by its folders, and adapters/ and baselines/ do not lie inside relax_plugin/. So it is shown
+# the tree as it will be installed: one folder of links, made anew each time because modules come and go.
+types: venv
+	rm -rf $(TYPECHECK)
+	mkdir -p $(TYPECHECK)/relax_plugin
+	ln -s $(CURDIR)/relax_plugin/* $(CURDIR)/adapters $(CURDIR)/baselines $(TYPECHECK)/relax_plugin/
+	cd $(TYPECHECK) && $(CURDIR)/$(BIN)/mypy --strict --config-file $(CURDIR)/pyproject.toml \
+		--cache-dir $(CURDIR)/.mypy_cache -p relax_plugin
+
+bench: venv
+	mkdir -p $(BENCH_OUTPUT)
+	$(BIN)/relax-plugin bench
+	$(BIN)/python -m pytest tests/benchmarks --benchmark-only --benchmark-json=$(BENCH_OUTPUT)/benchmarks.json
+
+clean:
+	rm -rf build $(TYPECHECK) $(BENCH_OUTPUT) .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks *.egg-info

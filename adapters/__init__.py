@@ -1,0 +1,1 @@
+"""Adapters: any explainer of relax_plugin behind the interface of another toolkit."""

@@ -1,0 +1,1 @@
+"""Baselines: the methods that ReLAX is compared with, one module each."""

@@ -1,0 +1,61 @@
+"""Counterfactual explanations of any tabular model by deep reinforcement learning (ReLAX)."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from relax_plugin.base import CounterfactualExplainer, list_explainers, make_explainer
+    from relax_plugin.blackbox import BlackBox
+    from relax_plugin.config import ReLAXConfig
+    from relax_plugin.explainer import ReLAX
+    from relax_plugin.features import FeatureSpace
+    from relax_plugin.goal import Goal
+    from relax_plugin.results import Counterfactuals
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BlackBox",
+    "CounterfactualExplainer",
+    "Counterfactuals",
+    "FeatureSpace",
+    "Goal",
+    "ReLAX",
+    "ReLAXConfig",
+    "__version__",
+    "list_explainers",
+    "make_explainer",
+]
+
+# Loaded when first asked for, so that `import relax_plugin` does not import torch.
+_MODULE_OF = {
+    "BlackBox": "relax_plugin.blackbox",
+    "CounterfactualExplainer": "relax_plugin.base",
+    "Counterfactuals": "relax_plugin.results",
+    "FeatureSpace": "relax_plugin.features",
+    "Goal": "relax_plugin.goal",
+    "ReLAX": "relax_plugin.explainer",
+    "ReLAXConfig": "relax_plugin.config",
+    "list_explainers": "relax_plugin.base",
+    "make_explainer": "relax_plugin.base",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import an exported name from its module."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+# In a checkout, adapters/ and baselines/ lie beside this folder: let them be found without an install.
+_root = Path(__file__).resolve().parent.parent
+if (_root / "pyproject.toml").is_file():
+    __path__.append(str(_root))

@@ -1,0 +1,84 @@
+"""ActionTable: the discrete-continuous actions of the paper (§4.1.2) and what they do to rows (§4.1.3)."""
+
+from typing import Any, Literal
+
+import numpy as np
+
+from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.limits import Limits
+from relax_plugin.problem import Booleans, Floats
+
+LEAST_MAGNITUDE = 0.01  # of the way to the bound: an action always changes something
+
+
+class ActionTable:
+    """All discrete actions of a space.
+
+    Directional: two actions (up, down) for each numeric feature, whose magnitude in [0, 1] is a share of the way to
+    the bound. Signed (the paper): one action a numeric feature, whose value in [-1, 1] is a share of the feature's
+    range. In both, one action without a magnitude for each category.
+
+    Attributes
+    ----------
+    feature : int array (actions,)
+    sign : int array (actions,)
+        +1 up, -1 down, 0 signed or categorical.
+    category : int array (actions,)
+        Position of the category an action chooses; -1 for numeric features.
+    """
+
+    def __init__(self, space: FeatureSpace, style: Literal["directional", "signed"] = "directional") -> None:
+        rows = []
+        for j, f in enumerate(space.features):
+            if f.kind == "categorical":
+                rows += [(j, 0, position) for position in range(len(f.categories))]
+            else:
+                rows += [(j, 1, -1), (j, -1, -1)] if style == "directional" else [(j, 0, -1)]
+        table = np.array(rows, dtype=np.int64).reshape(-1, 3)
+        self.feature, self.sign, self.category = table[:, 0], table[:, 1], table[:, 2]
+        self.space = space
+        self.style = style
+
+    def __len__(self) -> int:
+        return len(self.feature)
+
+    def allowed(self, start: Values, used: Booleans, span: tuple[Floats, Floats], limits: Limits) -> Booleans:
+        """Which actions each row may take (rows, actions): feature not used yet, and room in that direction."""
+        low, high = span
+        free = ~used & ~limits.frozen
+        up, down = free & (high > start), free & (low < start)
+        room = np.where(self.sign > 0, up[:, self.feature], down[:, self.feature])
+        room = np.where(self.sign == 0, (up | down)[:, self.feature], room)
+        choosing = self.category >= 0
+        if choosing.any():
+            feature, category = self.feature[choosing], self.category[choosing]
+            position = self.space.category_offsets[feature] + category
+            inside = (low[:, feature] <= category) & (category <= high[:, feature])
+            other = start[:, feature] != category
+            room[:, choosing] = free[:, feature] & limits.choices[:, position] & inside & other
+        return room
+
+    def apply(
+        self, values: Values, start: Values, span: tuple[Floats, Floats], limits: Limits, taken: Any, magnitude: Floats
+    ) -> Values:
+        """The rows after one action each; the new value is rounded to the feature's grid and keeps its bounds."""
+        rows = np.arange(len(values))
+        feature, sign, category = self.feature[taken], self.sign[taken], self.category[taken]
+        origin, low, high = start[rows, feature], span[0][rows, feature], span[1][rows, feature]
+        step, whole = limits.step[feature], limits.step[feature] > 0
+        if self.style == "directional":
+            magnitude = np.clip(magnitude, LEAST_MAGNITUDE, 1.0)
+            end = np.where(sign > 0, high, low)
+            moved = origin + magnitude * (end - origin)
+        else:
+            reach = limits.high[0, feature] - limits.low[0, feature]
+            sign = np.where(magnitude >= 0, 1, -1)
+            moved = origin + np.clip(magnitude, -1.0, 1.0) * reach
+        moved = limits.round_cells(moved, feature)
+        # A change smaller than the grid becomes one step: an action always changes something.
+        stuck = whole & (sign * (moved - origin) <= 0)
+        moved = np.where(stuck, limits.round_cells(origin + sign * step, feature), moved)
+        moved = np.where(category >= 0, category, np.clip(moved, low, high))
+        after = values.copy()
+        after[rows, feature] = moved
+        return after

@@ -1,0 +1,259 @@
+"""The contract of every counterfactual explainer: `fit`, `explain`, and who decides what is valid."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.errors import ConstraintError, GoalError, InputError, NotFittedError, UnsupportedError
+from relax_plugin.features import Bounds, FeatureSpace, Rows, Values, as_frame
+from relax_plugin.goal import Goal
+from relax_plugin.limits import Limits
+from relax_plugin.problem import Integers, Problem, Proposals
+from relax_plugin.registry import list_explainers, make_explainer
+from relax_plugin.results import Counterfactuals, concatenate
+
+BATCH = 8192  # queries worked on side by side: bounds the memory of a call of any size
+LEARN_ROWS = 512  # training rows asked once to learn classes and the grain of scores
+
+
+@dataclass(frozen=True)
+class Supports:
+    """What an explainer can be used for; `None` in `models` means any model."""
+
+    tasks: tuple[str, ...] = ("classification", "regression")
+    categorical: bool = True
+    labels_only: bool = True
+    models: str | None = None
+
+
+class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
+    """Base of all methods. A method fills in `_fit` and `_generate`; the core decides validity.
+
+    Parameters
+    ----------
+    model : estimator, Pipeline, torch module, booster, callable or BlackBox
+    space : FeatureSpace, optional
+        Inferred from the training rows when absent.
+    goal : Goal, optional
+        `Goal.flip()` for classifiers when absent; a regressor needs one.
+    max_changes : int, optional
+        Largest number of features a counterfactual may change.
+    seed : int
+    """
+
+    supports: ClassVar[Supports] = Supports()
+
+    def __init__(
+        self,
+        model: Any,
+        space: FeatureSpace | None = None,
+        *,
+        goal: Goal | None = None,
+        max_changes: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.model = model
+        self.space = space
+        self.goal = goal
+        self.max_changes = max_changes
+        self.seed = seed
+
+    # What a method fills in.
+
+    @abstractmethod
+    def _fit(self, values: Values, rng: np.random.Generator) -> None:
+        """Learn from the training rows."""
+
+    @abstractmethod
+    def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
+        """Up to n proposals for each query of the problem."""
+
+    # The contract.
+
+    def fit(self, X: Rows) -> Self:
+        """Prepare for explaining: learn the space and the model's classes, and whatever the method learns."""
+        started = time.perf_counter()
+        if len(as_frame(X)) == 0:
+            raise InputError("there are no training rows; fit needs at least one.")
+        if self.max_changes is not None and (self.max_changes != int(self.max_changes) or self.max_changes < 1):
+            raise InputError(f"max_changes is {self.max_changes}, but must be a whole number of at least 1.")
+        self.space_ = FeatureSpace.infer(X) if self.space is None else self.space
+        values = self.space_.values(X)
+        low, high = self.space_.limits().span(values)
+        if (low == high)[:, ~self.space_.is_categorical].all() and not self._some_category_free():
+            raise ConstraintError("no feature may change: every one is immutable or has no room within its bounds.")
+        self._bind_model()
+        rng = np.random.default_rng(self.seed)
+        sample = values[rng.permutation(len(values))[:LEARN_ROWS]]
+        self.sample_answer_: Answer = self.blackbox_.learn(sample)
+        self._bind_goal()
+        reason = self.skip_reason(self.blackbox_, self.space_)
+        if reason is not None:
+            raise UnsupportedError(f"skipped because {reason}.")
+        self._fit(values, rng)
+        self.fit_rows_ = self.blackbox_.rows_asked
+        self.fit_seconds_ = time.perf_counter() - started
+        return self
+
+    def explain(
+        self,
+        X: Rows,
+        *,
+        goal: Goal | None = None,
+        n: int = 1,
+        vary: Iterable[Hashable] | None = None,
+        bounds: Bounds | None = None,
+    ) -> Counterfactuals:
+        """Counterfactuals for the rows.
+
+        Parameters
+        ----------
+        X : DataFrame or array
+        goal : Goal, optional
+            In place of the explainer's own.
+        n : int
+            How many distinct counterfactuals are wanted for each row.
+        vary : feature names that may change, optional
+            All others stay as they are, for this call.
+        bounds : mapping of name to (low, high) or to a list of categories, optional
+            Where changed cells must lie, for this call, within the space's own bounds.
+        """
+        if not hasattr(self, "blackbox_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(X) with the training rows first.")
+        if n != int(n) or n < 1:
+            raise InputError(f"n is {n}, but must be a whole number of at least 1.")
+        goal = self.goal_ if goal is None else goal
+        if isinstance(goal.label, tuple) and len(goal.label) != len(X):
+            raise GoalError(f"Goal.to has {len(goal.label)} labels for {len(X)} queries; give one, or one a query.")
+        goal.check(self.blackbox_)
+        limits = self.space_.limits(vary, bounds)
+        values = self.space_.values(X)
+        slices = [slice(first, first + BATCH) for first in range(0, len(values), BATCH)] or [slice(0, 0)]
+        rows = X if self.space_.container == "array" else self.space_.frame(X)
+        parts = [self._explain_batch(values[s], rows[s], goal.chunk(s), limits, n) for s in slices]
+        return concatenate(parts, X)
+
+    def skip_reason(self, blackbox: BlackBox, space: FeatureSpace) -> str | None:
+        """Why this explainer does not apply to this model and space; None if it does."""
+        if blackbox.task not in self.supports.tasks:
+            return f"it explains {' and '.join(self.supports.tasks)} only, and the model is for {blackbox.task}"
+        if space.is_categorical.any() and not self.supports.categorical:
+            name = space.names[int(np.argmax(space.is_categorical))]
+            return f"it needs numeric features, and {name!r} is categorical"
+        if not blackbox.has_scores and not self.supports.labels_only:
+            return "it needs scores, and the model answers labels only"
+        return None
+
+    def _explain_batch(self, values: Values, rows: Rows, goal: Goal, limits: Limits, n: int) -> Counterfactuals:
+        started = time.perf_counter()
+        blackbox, space = self.blackbox_, self.space_
+        before = blackbox.confirm(rows) if len(values) else blackbox.ask(values)
+        spent = np.full(len(values), 2 if blackbox.reader.labels_apart and blackbox.has_scores else 1, dtype=np.int64)
+        most = len(space) if self.max_changes is None else min(int(self.max_changes), len(space))
+        problem = Problem(space, blackbox, values, before, goal.bind(blackbox, before), limits, most, spent)
+        already = problem.goal.met(before)
+        proposals = Proposals.empty(problem, n)
+        proposals.offered[already, 0] = True
+        found = np.zeros((len(values), n), dtype=bool)
+        found[already, 0] = True
+        after = np.repeat(before.output[:, None], n, axis=1)
+        scores = None if before.scores is None else np.repeat(before.scores[:, None], n, axis=1)
+        strict = blackbox.strict
+        pending = np.flatnonzero(~already)
+        while len(pending):
+            part = problem.part(pending)
+            made = self._generate(part, n, np.random.default_rng(self.seed))
+            problem.rows[pending] += part.rows
+            proposals.values[pending], proposals.offered[pending] = made.values, made.offered
+            proposals.stage[pending], proposals.note[pending] = made.stage, made.note
+            query, slot = np.nonzero(proposals.offered & np.isin(np.arange(len(values)), pending)[:, None])
+            answer = self._confirm(problem, rows, proposals, query, slot)
+            after[query, slot] = answer.output
+            if scores is not None and answer.scores is not None:
+                scores[query, slot] = answer.scores
+            found[query, slot] = problem.goal.rows(query).met(answer) & self._keeps(problem, proposals, query, slot)
+            missed = np.unique(query[~problem.goal.rows(query).met(answer)])
+            if blackbox.strict or not blackbox.reader.labels_apart:
+                break
+            # Where `predict` and the largest score disagree (ties!), those queries are searched again by `predict`.
+            blackbox.strict, pending = True, missed
+        blackbox.strict = strict
+        found &= _distinct(proposals.values, found)
+        return Counterfactuals(
+            space=space,
+            queries=rows,
+            values=proposals.values,
+            found=found,
+            status=self._status(problem, proposals, found, already),
+            stage=np.where(found, np.where(already[:, None], "query", proposals.stage), ""),
+            before=blackbox.labels(before.output),
+            after=blackbox.labels(after.ravel()).reshape(after.shape),
+            scores_before=before.scores,
+            scores_after=scores,
+            rows_queried=problem.rows,
+            seconds=time.perf_counter() - started,
+        )
+
+    def _confirm(self, problem: Problem, rows: Rows, made: Proposals, query: Integers, slot: Integers) -> Answer:
+        """The model's own answer to the delivered rows, after rounding and casting."""
+        if len(query) == 0:
+            return self.blackbox_.ask(problem.start[:0])
+        asked = self.blackbox_.rows_asked
+        picked = rows[query] if isinstance(rows, np.ndarray) else rows.iloc[query]
+        answer = self.blackbox_.confirm(self.space_.restore(made.values[query, slot], picked))
+        np.add.at(problem.rows, query, (self.blackbox_.rows_asked - asked) // len(query))
+        return answer
+
+    def _keeps(self, problem: Problem, made: Proposals, query: Integers, slot: Integers) -> Any:
+        values, start = made.values[query, slot], problem.start[query]
+        few = (values != start).sum(axis=1) <= problem.max_changes
+        return few & problem.limits.rows(query).kept(values, start)
+
+    def _status(self, problem: Problem, made: Proposals, found: Any, already: Any) -> Any:
+        low, high = problem.span
+        movable = ((low != problem.start) | (high != problem.start)).any(axis=1)
+        status = np.full(found.shape, "", dtype=object)
+        for slot in range(found.shape[1]):
+            nothing = f"none was found within {problem.max_changes} changes"
+            reason = nothing if slot == 0 else "no further distinct one was found"
+            status[:, slot] = np.where(made.note != "", made.note, reason) if slot == 0 else reason
+            status[~movable, slot] = "no feature of it may change"
+            status[found[:, slot], slot] = "found"
+        status[already] = "found"
+        status[already, 0] = "meets the goal already"
+        status[already, 1:] = "the query meets the goal already"
+        return status
+
+    def _bind_model(self) -> None:
+        if isinstance(self.model, BlackBox):
+            self.blackbox_ = self.model
+            self.blackbox_.space = self.space_
+        else:
+            self.blackbox_ = BlackBox(self.model, self.space_)
+
+    def _bind_goal(self) -> None:
+        if self.goal is None and self.blackbox_.task == "regression":
+            raise GoalError("a regressor needs a goal: Goal.shift(delta) or Goal.between(low, high).")
+        self.goal_ = Goal.flip() if self.goal is None else self.goal
+        self.goal_.check(self.blackbox_)
+
+    def _some_category_free(self) -> bool:
+        return any(f.kind == "categorical" and not f.immutable and sum(f.choices) > 1 for f in self.space_.features)
+
+
+def _distinct(values: Any, found: Any) -> Any:
+    """Whether each found slot differs from every found slot before it."""
+    distinct = np.ones_like(found)
+    for slot in range(1, found.shape[1]):
+        same = (values[:, slot, None] == values[:, :slot]).all(axis=2) & found[:, :slot]
+        distinct[:, slot] = ~same.any(axis=1)
+    return distinct
+
+
+__all__ = ["CounterfactualExplainer", "Supports", "list_explainers", "make_explainer"]

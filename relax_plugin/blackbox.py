@@ -1,0 +1,218 @@
+"""BlackBox: any model as one batched question, with books on rows, calls and seconds.
+
+The explainers never look inside a model. What they may use is its answer: a label or a number, and scores where the
+model gives them. A delivered counterfactual is confirmed by the model's own `predict`, never by a threshold on scores.
+"""
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from sklearn.base import is_classifier, is_regressor
+
+from relax_plugin.errors import InputError, ModelError
+from relax_plugin.features import FeatureSpace, Rows, Values
+from relax_plugin.readers import Reader, make_reader
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Task = Literal["auto", "classification", "regression"]
+
+LEAST_PROBABILITY = 1e-6  # logits are taken of probabilities clipped to this, or to what the model's grain suggests
+UNKNOWN_CLASS = -1  # code of a label that no training row had
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the model says to a batch: class positions or numbers, and scores (n, classes) where there are any."""
+
+    output: Floats
+    scores: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.output)
+
+    def rows(self, index: Any) -> "Answer":
+        return Answer(self.output[index], None if self.scores is None else self.scores[index])
+
+
+class BlackBox:
+    """A model to explain.
+
+    Parameters
+    ----------
+    model : estimator, Pipeline, torch module, booster or callable
+        A callable's answer of shape (n, classes) is read as probabilities, (n,) as labels, or as numbers with
+        ``task="regression"``.
+    space : FeatureSpace, optional
+        Needed by `ask`, which is given values; `answer` takes the user's rows.
+    task : "auto", "classification" or "regression"
+    """
+
+    def __init__(self, model: Any, space: FeatureSpace | None = None, task: Task = "auto") -> None:
+        if task not in ("auto", "classification", "regression"):
+            raise InputError(f"task is {task!r}; accepted are 'auto', 'classification' and 'regression'.")
+        self.model = model
+        self.space = space
+        self.reader: Reader = make_reader(model, task)
+        self.task: str = _task_of(model, self.reader, task)
+        self.classes: np.ndarray[Any, Any] | None = None
+        self.least_probability = LEAST_PROBABILITY
+        self.strict = False  # True: labels come from `predict` at every question, not from the largest score
+        self.rows_asked = 0
+        self.calls = 0
+        self.seconds = 0.0
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether the model tells how near an answer is: always for a regressor."""
+        return self.task == "regression" or self.reader.has_scores
+
+    @property
+    def has_probabilities(self) -> bool:
+        return self.task == "classification" and self.reader.score_kind == "probability"
+
+    def learn(self, values: Values) -> Answer:
+        """Ask the training rows once to see the classes, the grain of the scores, and whether ties matter."""
+        raw_output, scores = self._call(self._rows(values), want_labels=not self.reader.has_scores)
+        if self.task == "regression":
+            return Answer(_finite_numbers(raw_output, "value"))
+        known = self.reader.classes(scores)
+        if known is None:
+            _refuse_fractions(raw_output)
+        self.classes = np.unique(np.asarray(raw_output)) if known is None else np.asarray(known)
+        if scores is None:
+            return Answer(self._codes(raw_output))
+        if self.reader.score_kind == "probability":
+            # A forest of 100 trees answers in hundredths: half its smallest step is as far as a logit can be trusted.
+            smallest = scores[scores > 0].min(initial=0.5)
+            self.least_probability = float(np.clip(0.5 * smallest, LEAST_PROBABILITY, 0.01))
+        output = np.argmax(scores, axis=1).astype(np.float64)
+        if self.reader.labels_apart:
+            labels, _ = self._call(self._rows(values), want_labels=True)
+            codes = self._codes(labels)
+            self.strict = bool((codes != output).any())
+            output = codes
+        return Answer(output, scores)
+
+    def ask(self, values: Values) -> Answer:
+        """Label (or number) and scores of a batch, in one call of the model."""
+        if len(values) == 0:
+            width = 0 if self.classes is None else len(self.classes)
+            return Answer(np.empty(0), np.empty((0, width)) if self.reader.has_scores else None)
+        rows = self._rows(values)
+        labels, scores = self._call(rows, want_labels=not self.reader.has_scores)
+        if self.task == "regression":
+            return Answer(_finite_numbers(labels, "value"))
+        if scores is None:
+            return Answer(self._codes(labels))
+        if self.strict:
+            labels, _ = self._call(rows, want_labels=True)
+            return Answer(self._codes(labels), scores)
+        return Answer(np.argmax(scores, axis=1).astype(np.float64), scores)
+
+    def confirm(self, rows: Rows) -> Answer:
+        """The model's own answer to rows in the user's dtypes: `predict` where it has one, and its scores."""
+        if self.task == "regression" or not self.reader.has_scores:
+            labels, _ = self._call(rows, want_labels=True)
+            return Answer(_finite_numbers(labels, "value") if self.task == "regression" else self._codes(labels))
+        labels, scores = self._call(rows, want_labels=False)
+        answer = Answer(np.argmax(np.asarray(scores), axis=1).astype(np.float64), scores)
+        if self.reader.labels_apart:
+            labels, _ = self._call(rows, want_labels=True)
+            answer = replace(answer, output=self._codes(labels))
+        return answer
+
+    def logits(self, scores: Floats) -> Floats:
+        """Scores on an unbounded scale, so that steps far from the boundary count too."""
+        if self.reader.score_kind != "probability":
+            return scores
+        return np.asarray(np.log(np.clip(scores, self.least_probability, None)))
+
+    def labels(self, output: Floats) -> np.ndarray[Any, Any]:
+        """Outputs as the model would write them: class labels, or numbers for a regressor."""
+        if self.task == "regression":
+            return output
+        assert self.classes is not None
+        named = np.empty(len(output), dtype=object)
+        known = output >= 0
+        named[known] = self.classes[output[known].astype(int)]
+        return named
+
+    def _rows(self, values: Values) -> Rows:
+        assert self.space is not None, "values can be asked about only with a FeatureSpace"
+        return self.space.model_input(values)
+
+    def _call(self, rows: Rows, want_labels: bool) -> tuple[Any, Floats | None]:
+        started = time.perf_counter()
+        try:
+            labels, scores = self.reader.read(rows, want_labels)
+        except ModelError:
+            raise
+        except Exception as error:
+            raise ModelError(
+                f"the model raised {type(error).__name__} on a batch of {len(rows)} rows: {error}"
+            ) from error
+        finally:
+            self.seconds += time.perf_counter() - started
+        self.rows_asked += len(rows)
+        self.calls += 1
+        answer = scores if scores is not None else labels
+        if np.shape(answer)[:1] != (len(rows),):
+            raise ModelError(
+                f"the model answered shape {np.shape(answer)} to {len(rows)} rows; one answer a row is needed."
+            )
+        if scores is not None:
+            scores = _finite_numbers(scores, "score")
+        return labels, scores
+
+    def _codes(self, labels: Any) -> Floats:
+        labels = np.asarray(labels)
+        if pd.isna(labels).any():
+            raise ModelError(
+                f"the model answered {labels[pd.isna(labels)][0]!r} for row {int(np.argmax(pd.isna(labels)))}."
+            )
+        assert self.classes is not None
+        codes = pd.Index(self.classes).get_indexer(pd.Index(labels))
+        return np.where(codes < 0, UNKNOWN_CLASS, codes).astype(np.float64)
+
+
+def _task_of(model: Any, reader: Reader, task: str) -> str:
+    if task != "auto":
+        return task
+    if reader.task is not None:
+        return reader.task
+    if is_regressor(model):
+        return "regression"
+    if is_classifier(model) or reader.has_scores or not hasattr(model, "predict"):
+        return "classification"
+    raise ModelError(
+        f"a {type(model).__name__} may be a classifier or a regressor; "
+        "wrap it as BlackBox(model, task='classification') or task='regression'."
+    )
+
+
+def _refuse_fractions(labels: Any) -> None:
+    labels = np.asarray(labels)
+    if np.issubdtype(labels.dtype, np.floating) and np.isfinite(labels).all() and (labels % 1 != 0).any():
+        raise ModelError(
+            f"the model answered {labels[labels % 1 != 0][0]}, which is no class label; give labels, probabilities of "
+            "shape (n, classes), or say task='regression'."
+        )
+
+
+def _finite_numbers(answers: Any, what: str) -> Floats:
+    try:
+        numbers = np.asarray(answers, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"the model answered {type(answers).__name__}, which is not numeric: {error}.") from error
+    if what == "value" and numbers.ndim == 2 and numbers.shape[1] == 1:
+        numbers = numbers[:, 0]
+    if what == "value" and numbers.ndim != 1:
+        raise ModelError(f"the model answered shape {numbers.shape}; a regressor gives one number a row.")
+    finite = np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise ModelError(f"the model answered {numbers[row]} for row {row} of a batch of {len(numbers)}.")
+    return numbers

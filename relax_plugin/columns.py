@@ -1,0 +1,179 @@
+"""Feature: one column, and how it is read off training data and bounded."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from relax_plugin.errors import ConstraintError, InputError, MissingValueError, UnknownCategoryError
+
+Direction = Literal["increase", "decrease"] | None
+
+MOST_DECIMALS = 6  # a float column written with at most so many decimals keeps them in its counterfactuals
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One column: its kind, what it may become, and its dtype.
+
+    `low`, `high`, `step`, `mean`, `scale` are in the user's unit, allowed values being `anchor` + k `step`; for a categorical feature `low` and `high` are
+    positions in `categories`, and `choices` says which of them may be chosen.
+    """
+
+    name: Hashable
+    kind: Literal["continuous", "integer", "categorical"]
+    dtype: Any
+    low: float
+    high: float
+    step: float | None = None
+    anchor: float = 0.0
+    mean: float = 0.0
+    scale: float = 1.0
+    categories: tuple[Any, ...] = ()
+    choices: tuple[bool, ...] = ()
+    ordered: bool = False
+    immutable: bool = False
+    direction: Direction = None
+
+
+def with_bounds(feature: Feature, bound: Sequence[Any]) -> Feature:
+    """The feature with these bounds in place of the data's: (low, high), or the categories that may be chosen."""
+    if isinstance(bound, str) or not isinstance(bound, Iterable):
+        raise ConstraintError(f"the bounds of feature {feature.name!r} are {bound!r}; give (low, high) or a list.")
+    bound = list(bound)
+    if feature.kind == "categorical":
+        unknown = [category for category in bound if category not in feature.categories]
+        if unknown:
+            raise UnknownCategoryError(
+                f"the bounds of feature {feature.name!r} name {unknown[0]!r}, "
+                f"but the training data has only {list(feature.categories)}."
+            )
+        return replace(feature, choices=tuple(category in bound for category in feature.categories))
+    if len(bound) != 2:
+        raise ConstraintError(f"the bounds of feature {feature.name!r} are {bound}; give (low, high).")
+    low = feature.low if bound[0] is None else float(bound[0])
+    high = feature.high if bound[1] is None else float(bound[1])
+    if not (np.isfinite(low) and np.isfinite(high) and low <= high):
+        raise ConstraintError(f"the bounds of feature {feature.name!r} are {bound}; give finite low <= high.")
+    return replace(feature, low=low, high=high)
+
+
+def narrowed(feature: Feature, bound: Sequence[Any]) -> Feature:
+    """The feature within both its own bounds and those of one call."""
+    asked = with_bounds(feature, bound)
+    choices = tuple(own and new for own, new in zip(feature.choices, asked.choices, strict=True))
+    low, high = max(feature.low, asked.low), min(feature.high, asked.high)
+    if low > high:
+        raise ConstraintError(
+            f"the bounds {list(bound)} of feature {feature.name!r} lie outside its own, [{feature.low}, {feature.high}]."
+        )
+    return replace(asked, choices=choices, low=low, high=high)
+
+
+def is_categorical(column: "pd.Series[Any]") -> bool:
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_bool_dtype(dtype):
+        return True
+    if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype):
+        return False
+    if pd.api.types.is_object_dtype(dtype) or pd.api.types.is_string_dtype(dtype):
+        return True
+    raise InputError(f"feature {column.name!r} has dtype {dtype}; numbers, text, bool and Categorical are supported.")
+
+
+def refuse_missing(name: Hashable, column: "pd.Series[Any]") -> None:
+    missing = column.isna().to_numpy()
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise MissingValueError(f"feature {name!r} is missing in row {row}; fill it in or drop the row.")
+
+
+def numbers_of(name: Hashable, column: "pd.Series[Any]") -> np.ndarray[Any, np.dtype[np.float64]]:
+    try:
+        numbers = column.to_numpy(dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"feature {name!r} should be numeric, but has dtype {column.dtype}: {error}.") from error
+    if not np.isfinite(numbers).all():
+        row = int(np.argmin(np.isfinite(numbers)))
+        raise InputError(f"feature {name!r} is {numbers[row]} in row {row}, but must be finite.")
+    return numbers
+
+
+def categorical_feature(name: Hashable, column: "pd.Series[Any]") -> Feature:
+    observed = set(column.astype(object))
+    dtype: Any = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        categories, ordered = tuple(dtype.categories), bool(dtype.ordered)
+    else:
+        ordered = False
+        try:
+            categories = tuple(sorted(observed))
+        except TypeError:  # values of several types have no order of their own
+            categories = tuple(sorted(observed, key=lambda value: (type(value).__name__, str(value))))
+    return Feature(
+        name=name,
+        kind="categorical",
+        dtype=dtype,
+        low=0.0,
+        high=float(len(categories) - 1),
+        step=1.0,
+        categories=tuple(_item(category) for category in categories),
+        choices=tuple(category in observed for category in categories),
+        ordered=ordered,
+    )
+
+
+def numeric_feature(name: Hashable, column: "pd.Series[Any]", continuous: bool) -> Feature:
+    numbers = numbers_of(name, column)
+    if len(numbers) == 0:
+        raise InputError(f"feature {name!r} has no rows to be inferred from; pass the training rows.")
+    written = numbers.astype(np.float32) if str(column.dtype).lower() == "float32" else numbers
+    decimals = next((d for d in range(MOST_DECIMALS + 1) if (np.round(written, d) == written).all()), None)
+    whole = pd.api.types.is_integer_dtype(column.dtype) or (decimals == 0 and not continuous)
+    step = 1.0 if whole else None if decimals is None or decimals == 0 else 10.0**-decimals
+    deviation = float(numbers.std())
+    return Feature(
+        name=name,
+        kind="integer" if whole else "continuous",
+        dtype=column.dtype,
+        low=float(numbers.min()),
+        high=float(numbers.max()),
+        step=step,
+        mean=float(numbers.mean()),
+        scale=deviation if deviation > 0 else 1.0,
+    )
+
+
+def with_step(feature: Feature, step: float) -> Feature:
+    if feature.kind == "categorical":
+        raise ConstraintError(f"steps names feature {feature.name!r}, which is categorical; a step needs numbers.")
+    if not step > 0 or not np.isfinite(step):
+        raise ConstraintError(f"the step of feature {feature.name!r} is {step}, but must be a positive number.")
+    if feature.kind == "integer" and step != int(step):
+        raise ConstraintError(f"the step of the integer feature {feature.name!r} is {step}, but must be whole.")
+    anchor = float(np.ceil(feature.low)) if feature.kind == "integer" else feature.low
+    return replace(feature, step=step, anchor=anchor)
+
+
+def decimals_of(step: float | None, anchor: float) -> int:
+    """Decimals that write every grid point anchor + k * step, so that 0.1 + 2 * 0.1 is delivered as 0.3."""
+    if step is None:
+        return 12
+
+    def places(number: float) -> int:
+        return next((d for d in range(13) if round(number, d) == number), 12)
+
+    return max(places(step), places(anchor))
+
+
+def _item(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def plain(name: Hashable, value: Any) -> Any:
+    value = _item(value)
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise InputError(f"feature {name!r} has {value!r} of type {type(value).__name__}, which JSON cannot hold.")

@@ -1,0 +1,194 @@
+"""The Markov decision process of the paper (§4.1), many instances side by side, as a gymnasium VectorEnv."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from relax_plugin.actions import ActionTable
+from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.config import ReLAXConfig
+from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.goal import BoundGoal
+from relax_plugin.limits import Limits
+from relax_plugin.problem import Booleans, Floats, Integers
+
+
+@dataclass
+class Episodes:
+    """The state of a batch of episodes: s_t = (x_t, f_t), and what makes it Markov."""
+
+    start: Values  # x
+    values: Values  # x_t
+    used: Booleans  # f_t: features changed so far; frozen ones count as used
+    left: Integers  # changes that may still be made
+    answer: Answer  # h(x_t)
+    goal: BoundGoal
+    limits: Limits
+    span: tuple[Floats, Floats]  # where each feature may go under the limits
+
+    def rows(self, index: Any) -> "Episodes":
+        return Episodes(
+            self.start[index],
+            self.values[index],
+            self.used[index],
+            self.left[index],
+            self.answer.rows(index),
+            self.goal.rows(index),
+            self.limits.rows(index),
+            (self.span[0][index], self.span[1][index]),
+        )
+
+    @classmethod
+    def begin(cls, start: Values, answer: Answer, goal: BoundGoal, limits: Limits, max_changes: int) -> "Episodes":
+        """Episodes at t = 0: x_0 = x, f_0 = 0 (§4.1.1)."""
+        used = np.broadcast_to(limits.frozen, start.shape).copy()
+        left = np.full(len(start), max_changes)
+        return cls(start, start.copy(), used, left, answer, goal, limits, limits.span(start))
+
+
+class Observer:
+    """Turns episodes into what the networks see, and knows which actions they may take."""
+
+    def __init__(self, space: FeatureSpace, actions: ActionTable, max_changes: int, gap_scale: float) -> None:
+        self.space = space
+        self.actions = actions
+        self.max_changes = max_changes
+        self.gap_scale = gap_scale
+
+    def observe(self, episodes: Episodes) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """States as rows of numbers: x_t standardised, f_t, the room for each change, changes left, goal and answer."""
+        numbers = ~self.space.is_categorical
+        scale, start = self.space.scale[numbers], episodes.start[:, numbers]
+        room_up = (episodes.span[1][:, numbers] - start) / scale
+        room_down = (start - episodes.span[0][:, numbers]) / scale
+        parts = [
+            np.clip(self.space.one_hot(episodes.values), -5.0, 5.0),
+            episodes.used,
+            np.clip(room_up, -5.0, 5.0),
+            np.clip(room_down, -5.0, 5.0),
+            episodes.left[:, None] / self.max_changes,
+            episodes.goal.observe(episodes.answer, self.gap_scale),
+        ]
+        return np.concatenate(parts, axis=1, dtype=np.float32)
+
+    def allowed(self, episodes: Episodes) -> Booleans:
+        return self.actions.allowed(episodes.start, episodes.used, episodes.span, episodes.limits)
+
+    def advance(self, episodes: Episodes, taken: Integers, magnitude: Floats, blackbox: BlackBox) -> Episodes:
+        """The transition of §4.1.3: change one feature, mark it as used, ask the model, all in one batch."""
+        values = self.actions.apply(episodes.values, episodes.start, episodes.span, episodes.limits, taken, magnitude)
+        used = episodes.used.copy()
+        used[np.arange(len(used)), self.actions.feature[taken]] = True
+        return replace(episodes, values=values, used=used, left=episodes.left - 1, answer=blackbox.ask(values))
+
+
+class CounterfactualEnv(VectorEnv[Any, Any, Any]):
+    """The paper's environment over a pool of starts; finished episodes begin anew in the same step.
+
+    An action is a pair (discrete, magnitude): a position in the ActionTable and a number in [0, 1] (directional) or
+    [-1, 1] (signed). `info["allowed"]` masks the discrete actions. The reward is exactly that of §4.1.4; what shaping
+    would add is in `info["shaping"]`. `groups` keeps parts of the pool to parts of the instances (ReLAX-Local). With autoreset, `info["final_obs"]` holds the last states of finished episodes.
+    """
+
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012 (gymnasium's own form)
+
+    def __init__(
+        self, starts: Episodes, observer: Observer, blackbox: BlackBox, config: ReLAXConfig, width: int, groups: int = 1
+    ) -> None:
+        self.pool = starts
+        self.groups = groups
+        self.observer = observer
+        self.blackbox = blackbox
+        self.config = config
+        self.num_envs = width
+        observation = observer.observe(starts.rows(slice(0, 1)))
+        low = 0.0 if config.actions == "directional" else -1.0
+        self.single_observation_space = gymnasium.spaces.Box(-np.inf, np.inf, observation.shape[1:], np.float32)
+        self.single_action_space = gymnasium.spaces.Tuple(
+            (gymnasium.spaces.Discrete(len(observer.actions)), gymnasium.spaces.Box(low, 1.0, (), np.float64))
+        )
+        self.observation_space = batch_space(self.single_observation_space, width)
+        self.action_space = batch_space(self.single_action_space, width)
+        self.episodes = starts.rows(np.zeros(width, dtype=np.int64))
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
+        """Begin new episodes at random starts, or at those of `options["starts"]` (positions in the pool)."""
+        if seed is not None or not hasattr(self, "rng"):
+            self.rng = np.random.default_rng(seed)
+        chosen = (options or {}).get("starts")
+        self.episodes = self.pool.rows(self._draw(np.arange(self.num_envs)) if chosen is None else np.asarray(chosen))
+        return self.observer.observe(self.episodes), {"allowed": self.observer.allowed(self.episodes)}
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """One change in every episode, one call of the model for all of them."""
+        taken, magnitude = np.asarray(actions[0]), np.asarray(actions[1], dtype=np.float64)
+        before = self.episodes
+        after = self.observer.advance(before, taken, magnitude, self.blackbox)
+        met = after.goal.met(after.answer)
+        distance = self.observer.space.distance
+        farther = distance(after.values, after.start) - distance(before.values, before.start)
+        reward = met - self.config.distance_weight * farther  # ReLAX §4.1.4: 1 - λ(d_t - d_{t-1}) once the goal is met
+        closed = before.goal.gap(before.answer) - after.goal.gap(after.answer)
+        allowed = self.observer.allowed(after)
+        over = ~met & ((after.left <= 0) | ~allowed.any(axis=1))
+        observation = self.observer.observe(after)
+        info: dict[str, Any] = {
+            "shaping": np.clip(closed / self.observer.gap_scale, -1.0, 1.0),
+            "met": met,
+            "values": after.values,
+        }
+        done = met | over
+        if done.any():
+            info["final_obs"] = observation.copy()
+            fresh = self.pool.rows(self._draw(np.flatnonzero(done)))
+            self.episodes = _replaced(after, done, fresh)
+            observation[done] = self.observer.observe(fresh)
+            allowed[done] = self.observer.allowed(fresh)
+        else:
+            self.episodes = after
+        info["allowed"] = allowed
+        return observation, reward, met, over, info
+
+    def _draw(self, instances: Integers) -> Integers:
+        """A start for each instance: instances and pool are cut into as many groups, and each keeps to its own."""
+        share = len(self.pool.start) // self.groups
+        group = instances * self.groups // self.num_envs
+        return group * share + self.rng.integers(0, share, size=len(instances))
+
+
+def _replaced(episodes: Episodes, done: Booleans, fresh: Episodes) -> Episodes:
+    """The episodes with the finished ones exchanged for fresh ones."""
+    order = np.arange(len(done))
+    order[done] = len(done) + np.arange(int(done.sum()))
+
+    def joined(old: Any, new: Any) -> Any:
+        return None if old is None else np.concatenate([old, new])[order]
+
+    limits = episodes.limits
+    if len(limits.low) > 1:
+        rows = {name: joined(getattr(limits, name), getattr(fresh.limits, name)) for name in ROWWISE_LIMITS}
+        limits = replace(limits, **rows)
+    goals = {name: joined(getattr(episodes.goal, name), getattr(fresh.goal, name)) for name in ROWWISE_GOALS}
+    return Episodes(
+        joined(episodes.start, fresh.start),
+        joined(episodes.values, fresh.values),
+        joined(episodes.used, fresh.used),
+        joined(episodes.left, fresh.left),
+        Answer(
+            joined(episodes.answer.output, fresh.answer.output), joined(episodes.answer.scores, fresh.answer.scores)
+        ),
+        replace(episodes.goal, **goals),
+        limits,
+        (joined(episodes.span[0], fresh.span[0]), joined(episodes.span[1], fresh.span[1])),
+    )
+
+
+ROWWISE_LIMITS = ("low", "high", "frozen", "choices")
+ROWWISE_GOALS = ("wanted", "avoided", "lower", "upper")

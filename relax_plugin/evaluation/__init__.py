@@ -1,0 +1,1 @@
+"""Evaluation: tasks, metrics, and tables over every explainer."""

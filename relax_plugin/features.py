@@ -1,0 +1,353 @@
+"""FeatureSpace: what the features are, and the translation between the user's rows and plain numbers.
+
+Inside the package a row is a vector of float64 *values*: numbers stay in the user's unit, a category is its position in
+the feature's list. Networks see the *encoded* row (standardised). Keeping the user's unit is what makes an unchanged
+cell bit-identical: nothing is ever scaled forth and back.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from relax_plugin.columns import (
+    Direction,
+    Feature,
+    categorical_feature,
+    decimals_of,
+    is_categorical,
+    narrowed,
+    numbers_of,
+    numeric_feature,
+    plain,
+    refuse_missing,
+    with_bounds,
+    with_step,
+)
+from relax_plugin.errors import (
+    ColumnError,
+    ConstraintError,
+    InputError,
+    UnknownCategoryError,
+    UnknownNameError,
+    did_you_mean,
+)
+from relax_plugin.limits import Limits
+
+Values = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Bounds = Mapping[Any, Sequence[Any]]
+Rows = pd.DataFrame | np.ndarray[Any, Any]
+
+
+class FeatureSpace:
+    """The features in order, with their kinds, bounds and constraints.
+
+    Parameters
+    ----------
+    features : sequence of Feature
+    container : "frame" or "array"
+        What the rows came in, and so what the model is asked with.
+    """
+
+    def __init__(self, features: Sequence[Feature], container: Literal["frame", "array"] = "frame") -> None:
+        self.features = tuple(features)
+        self.container = container
+
+    def __repr__(self) -> str:
+        lines = []
+        for f in self.features:
+            values = list(f.categories) if f.kind == "categorical" else f"[{f.low:g}, {f.high:g}] step {f.step}"
+            rule = "immutable" if f.immutable else (f"{f.direction} only" if f.direction else "free")
+            lines.append(f"  {f.name}: {f.kind}, {values}, {rule}")
+        return "FeatureSpace(\n" + "\n".join(lines) + "\n)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FeatureSpace) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    @classmethod
+    def infer(
+        cls,
+        X: Rows,
+        *,
+        categorical: Iterable[Hashable] = (),
+        continuous: Iterable[Hashable] = (),
+        immutable: Iterable[Hashable] = (),
+        increase_only: Iterable[Hashable] = (),
+        decrease_only: Iterable[Hashable] = (),
+        bounds: Bounds | None = None,
+        steps: Mapping[Any, float] | None = None,
+    ) -> "FeatureSpace":
+        """Read the space off training rows; what is not said comes from the data.
+
+        Text, bool and pandas Categorical columns are categorical; whole numbers are integers unless named in
+        `continuous`; other numbers keep the data's decimals. `bounds` maps a name to (low, high), or to the list of
+        categories that may be chosen; `steps` maps a name to the grid its values lie on, counted from its low end.
+        """
+        frame = as_frame(X)
+        said = {
+            "categorical": _names(categorical, "categorical"),
+            "continuous": _names(continuous, "continuous"),
+            "immutable": _names(immutable, "immutable"),
+            "increase_only": _names(increase_only, "increase_only"),
+            "decrease_only": _names(decrease_only, "decrease_only"),
+            "bounds": list(bounds or {}),
+            "steps": list(steps or {}),
+        }
+        for argument, names in said.items():
+            for name in names:
+                if name not in frame.columns:
+                    raise UnknownNameError(f"{argument} names feature {name!r}; {did_you_mean(name, frame.columns)}")
+        features = []
+        for name in frame.columns:
+            column = frame[name]
+            refuse_missing(name, column)
+            if is_categorical(column) or name in said["categorical"]:
+                feature = categorical_feature(name, column)
+            else:
+                feature = numeric_feature(name, column, name in said["continuous"])
+            if bounds and name in bounds:
+                feature = with_bounds(feature, bounds[name])
+            if steps and name in steps:
+                feature = with_step(feature, float(steps[name]))
+            up, down = name in said["increase_only"], name in said["decrease_only"]
+            if up and down:
+                raise ConstraintError(f"feature {name!r} is both increase_only and decrease_only; make it immutable.")
+            if (up or down) and feature.kind == "categorical" and not feature.ordered:
+                raise ConstraintError(
+                    f"feature {name!r} has a direction, but its categories {list(feature.categories)} have no order; "
+                    "make it an ordered pandas Categorical or an integer."
+                )
+            direction: Direction = "increase" if up else "decrease" if down else None
+            features.append(replace(feature, immutable=name in said["immutable"], direction=direction))
+        return cls(features, "frame" if isinstance(X, pd.DataFrame) else "array")
+
+    # Arrays over the features, for vectorised code.
+
+    @cached_property
+    def names(self) -> list[Hashable]:
+        return [f.name for f in self.features]
+
+    @cached_property
+    def is_categorical(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        return np.array([f.kind == "categorical" for f in self.features], dtype=bool)
+
+    @cached_property
+    def mean(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return np.array([f.mean for f in self.features])
+
+    @cached_property
+    def scale(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return np.array([f.scale for f in self.features])
+
+    @cached_property
+    def category_offsets(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Where each feature's categories begin in the list of all categories; one more entry for its length."""
+        return np.cumsum([0] + [len(f.categories) for f in self.features])
+
+    @property
+    def encoded_width(self) -> int:
+        """How many numbers the networks see of one row: numbers standardised, categories one-hot."""
+        return int((~self.is_categorical).sum() + self.category_offsets[-1])
+
+    # The user's rows -> values.
+
+    def values(self, X: Rows) -> Values:
+        """Check the rows and turn them into a float64 matrix (n, features); categories become positions."""
+        frame = self.frame(X)
+        values = np.empty((len(frame), len(self)), dtype=np.float64)
+        for j, feature in enumerate(self.features):
+            column = frame[feature.name]
+            refuse_missing(feature.name, column)
+            if feature.kind == "categorical":
+                codes = pd.Index(feature.categories, dtype=object).get_indexer(column.astype(object))
+                if (codes < 0).any():
+                    row = int(np.argmax(codes < 0))
+                    raise UnknownCategoryError(
+                        f"feature {feature.name!r} is {column.iloc[row]!r} in row {row}, "
+                        f"but the training data has only {list(feature.categories)}."
+                    )
+                values[:, j] = codes
+            else:
+                values[:, j] = numbers_of(feature.name, column)
+        return values
+
+    def frame(self, X: Rows) -> pd.DataFrame:
+        """The rows as a DataFrame with exactly this space's columns, in its order."""
+        if not isinstance(X, pd.DataFrame):
+            frame = as_frame(X, len(self))
+            frame.columns = pd.Index(self.names, dtype=object)
+            return frame
+        if not X.columns.is_unique:
+            raise ColumnError(f"column {X.columns[X.columns.duplicated()][0]!r} occurs twice.")
+        if list(X.columns) == self.names:
+            return X
+        missing = [name for name in self.names if name not in X.columns]
+        if missing:
+            hint = did_you_mean(missing[0], X.columns)
+            raise ColumnError(f"column {missing[0]!r} is missing; {hint}")
+        extra = [name for name in X.columns if name not in self.names]
+        if extra:
+            raise ColumnError(f"column {extra[0]!r} is not a feature; pass only {self.names}.")
+        raise ColumnError(f"the columns are in another order than in training; pass X[{self.names}].")
+
+    def encode(self, X: Rows) -> Values:
+        """The rows as standardised numbers, one column a feature; a category is its position."""
+        return self.standardise(self.values(X))
+
+    def standardise(self, values: Values) -> Values:
+        return np.asarray((values - self.mean) / self.scale)
+
+    def one_hot(self, values: Values) -> Values:
+        """What the networks see of the rows: standardised numbers, then one column a category."""
+        numbers = ~self.is_categorical
+        parts = [((values - self.mean) / self.scale)[:, numbers]]
+        for j in np.flatnonzero(self.is_categorical):
+            parts.append(values[:, j, None] == np.arange(len(self.features[j].categories)))
+        return np.concatenate(parts, axis=1, dtype=np.float64)
+
+    # Values -> the user's rows.
+
+    def decode(self, encoded: Values, queries: Rows | None = None) -> Rows:
+        """Turn standardised rows back into the user's dtypes; cells equal to their query's are copied from it."""
+        values = np.asarray(encoded * self.scale + self.mean)
+        if queries is None:
+            grid = self.limits().round_to_grid(values)
+            return self.model_input(np.where(self.is_categorical, values, grid))
+        unchanged = np.asarray(encoded) == self.encode(queries)
+        return self.restore(np.where(unchanged, self.values(queries), values), queries)
+
+    def restore(self, values: Values, queries: Rows) -> Rows:
+        """Rows in the user's dtypes, each cell that equals its query's being the query's own cell."""
+        original = self.frame(queries)
+        changed = values != self.values(queries)
+        columns = {}
+        for j, feature in enumerate(self.features):
+            column = original[feature.name].reset_index(drop=True)
+            if changed[:, j].any():
+                column = column.copy()
+                column[changed[:, j]] = self._column(j, values[changed[:, j], j])
+            columns[feature.name] = column
+        frame = pd.DataFrame(columns).set_axis(original.index)
+        return frame if self.container == "frame" else _as_array(frame, queries)
+
+    def model_input(self, values: Values) -> Rows:
+        """Values in the container and dtypes of the training rows, as fast as possible: the model is asked with it."""
+        dtypes = {str(f.dtype) for f in self.features}
+        if len(dtypes) == 1 and not self.is_categorical.any() and isinstance(self.features[0].dtype, np.dtype):
+            cast = values.astype(self.features[0].dtype)
+            return pd.DataFrame(cast, columns=self._index) if self.container == "frame" else cast
+        frame = pd.DataFrame({f.name: self._column(j, values[:, j]) for j, f in enumerate(self.features)})
+        if self.container == "frame":
+            return frame
+        return frame.to_numpy(dtype=object if self.is_categorical.any() else None)
+
+    @cached_property
+    def _index(self) -> pd.Index:
+        return pd.Index(self.names)
+
+    def _column(self, j: int, values: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
+        feature = self.features[j]
+        if feature.kind != "categorical":
+            return pd.array(values, dtype="float64").astype(feature.dtype)
+        if isinstance(feature.dtype, pd.CategoricalDtype):
+            return pd.Categorical.from_codes(values.astype(int), dtype=feature.dtype)
+        objects = np.empty(len(feature.categories), dtype=object)
+        objects[:] = feature.categories
+        return pd.array(objects[values.astype(int)], dtype=feature.dtype)
+
+    # Constraints.
+
+    def limits(self, vary: Iterable[Hashable] | None = None, bounds: Bounds | None = None) -> Limits:
+        """What a row may become: this space's constraints, narrowed by those of one call."""
+        features = list(self.features)
+        for name, bound in (bounds or {}).items():
+            if name not in self.names:
+                raise UnknownNameError(f"bounds names feature {name!r}; {did_you_mean(name, self.names)}")
+            position = self.names.index(name)
+            features[position] = narrowed(features[position], bound)
+        if vary is not None:
+            varied = _names(vary, "vary")
+            for name in varied:
+                if name not in self.names:
+                    raise UnknownNameError(f"vary names feature {name!r}; {did_you_mean(name, self.names)}")
+                if self.features[self.names.index(name)].immutable:
+                    raise ConstraintError(f"vary names feature {name!r}, which is immutable.")
+            features = [f if f.name in varied else replace(f, immutable=True) for f in features]
+        return Limits(
+            low=np.array([[f.low for f in features]]),
+            high=np.array([[f.high for f in features]]),
+            frozen=np.array([[f.immutable for f in features]], dtype=bool),
+            choices=np.array([[choice for f in features for choice in f.choices]], dtype=bool).reshape(1, -1),
+            anchor=np.array([f.anchor for f in self.features]),
+            step=np.array([f.step or 0.0 for f in self.features]),
+            decimals=np.array([decimals_of(f.step, f.anchor) for f in self.features]),
+            direction=np.array([{"increase": 1, "decrease": -1, None: 0}[f.direction] for f in self.features]),
+            single_precision=np.array([str(f.dtype).lower() == "float32" for f in self.features]),
+            category_offsets=self.category_offsets,
+        )
+
+    def distance(self, a: Values, b: Values) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """L1 distance in standardised space; a changed category counts 1."""
+        return np.asarray(self.distances(a, b).sum(axis=-1))
+
+    def distances(self, a: Values, b: Values) -> Values:
+        return np.where(self.is_categorical, a != b, np.abs(a - b) / self.scale)
+
+    # Plain data, for `save`.
+
+    def to_dict(self) -> dict[str, Any]:
+        """The space as JSON-ready data."""
+        rows = []
+        for feature in self.features:
+            row = asdict(feature)
+            row["dtype"] = str(feature.dtype)
+            row["categories"] = [plain(feature.name, category) for category in feature.categories]
+            row["choices"] = list(feature.choices)
+            row["name"] = plain(feature.name, feature.name)
+            rows.append(row)
+        return {"container": self.container, "features": rows}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "FeatureSpace":
+        features = []
+        for row in data["features"]:
+            feature = Feature(**{**row, "categories": tuple(row["categories"]), "choices": tuple(row["choices"])})
+            if feature.dtype == "category":
+                dtype: Any = pd.CategoricalDtype(list(feature.categories), ordered=feature.ordered)
+            else:
+                dtype = pd.api.types.pandas_dtype(feature.dtype)
+            features.append(replace(feature, dtype=dtype))
+        return cls(features, data["container"])
+
+
+def as_frame(X: Rows, width: int | None = None) -> pd.DataFrame:
+    """A DataFrame of the rows; columns of an array are called x0, x1, ..."""
+    if isinstance(X, pd.DataFrame):
+        if not X.columns.is_unique:
+            raise ColumnError(f"column {X.columns[X.columns.duplicated()][0]!r} occurs twice.")
+        return X
+    if not isinstance(X, np.ndarray):
+        raise InputError(f"rows must be a pandas DataFrame or a numpy array, not {type(X).__name__}.")
+    if X.ndim != 2 or (width is not None and X.shape[1] != width):
+        wanted = "(rows, features)" if width is None else f"(rows, {width})"
+        raise ColumnError(f"the array has shape {X.shape}, but {wanted} is needed.")
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    return frame.infer_objects() if X.dtype == object else frame
+
+
+def _names(names: Iterable[Hashable], argument: str) -> list[Hashable]:
+    if isinstance(names, str):
+        raise InputError(f"{argument} must be a list of feature names, not the string {names!r}; write [{names!r}].")
+    return list(names)
+
+
+def _as_array(frame: pd.DataFrame, queries: Rows) -> np.ndarray[Any, Any]:
+    return frame.to_numpy(dtype=np.asarray(queries).dtype)

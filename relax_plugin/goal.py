@@ -1,0 +1,182 @@
+"""Goal: what counts as a counterfactual (paper §3), and how far an answer is from it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.errors import GoalError, did_you_mean
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Booleans = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What the model's answer to a counterfactual must be. Made by `flip`, `to`, `shift` or `between`."""
+
+    kind: Literal["flip", "to", "shift", "between"]
+    label: Any = None
+    low: float | None = None
+    high: float | None = None
+    delta: float | None = None
+    min_probability: float | None = None
+
+    def __post_init__(self) -> None:
+        probability = self.min_probability
+        if probability is not None and not 0.0 <= probability <= 1.0:
+            raise GoalError(f"min_probability is {probability}, but must lie between 0 and 1.")
+
+    @classmethod
+    def flip(cls, *, min_probability: float | None = None) -> "Goal":
+        """Any other class than the query's: the untargeted counterfactual, and the default for classifiers."""
+        return cls("flip", min_probability=min_probability)
+
+    @classmethod
+    def to(cls, label: Any, *, min_probability: float | None = None) -> "Goal":
+        """This class: the targeted counterfactual. A list, array or Series gives one label a row."""
+        if isinstance(label, np.ndarray | pd.Series | list | tuple):
+            label = tuple(np.asarray(label, dtype=object).tolist())
+        elif isinstance(label, np.generic):
+            label = label.item()
+        return cls("to", label=label, min_probability=min_probability)
+
+    @classmethod
+    def shift(cls, delta: float) -> "Goal":
+        """A regressor's answer at least `delta` away from that to the query, upwards or downwards."""
+        if not np.isfinite(delta) or delta == 0:
+            raise GoalError(f"delta is {delta}, but must be a finite number other than 0 in the unit of the target.")
+        return cls("shift", delta=abs(float(delta)))
+
+    @classmethod
+    def between(cls, low: float, high: float) -> "Goal":
+        """A regressor's answer from `low` to `high`, both included; either may be infinite."""
+        if not low <= high:
+            raise GoalError(f"the range [{low}, {high}] is empty; give low <= high.")
+        return cls("between", low=float(low), high=float(high))
+
+    def check(self, blackbox: BlackBox) -> None:
+        """Refuse a goal that this model cannot answer to."""
+        regression = blackbox.task == "regression"
+        if regression and self.kind in ("flip", "to"):
+            raise GoalError(f"Goal.{self.kind} is for classifiers; give a regressor Goal.shift or Goal.between.")
+        if not regression and self.kind in ("shift", "between"):
+            raise GoalError(f"Goal.{self.kind} is for regressors; give a classifier Goal.flip or Goal.to.")
+        if self.min_probability is not None and not blackbox.has_probabilities:
+            raise GoalError("min_probability needs a model that gives probabilities, and this one gives none.")
+
+    def bind(self, blackbox: BlackBox, before: Answer) -> "BoundGoal":
+        """The goal of each query, given the model's answers to them."""
+        self.check(blackbox)
+        n = len(before)
+        if self.kind == "shift":
+            assert self.delta is not None
+            return BoundGoal(blackbox, lower=before.output - self.delta, upper=before.output + self.delta)
+        if self.kind == "between":
+            assert self.low is not None and self.high is not None
+            return BoundGoal(blackbox, lower=np.full(n, self.low), upper=np.full(n, self.high), inside=True)
+        assert blackbox.classes is not None
+        positions = np.arange(len(blackbox.classes))
+        if self.kind == "flip":
+            wanted = before.output[:, None] != positions
+            return BoundGoal(blackbox, wanted=wanted, avoided=before.output, min_probability=self.min_probability)
+        labels = list(self.label) if isinstance(self.label, tuple) else [self.label] * n
+        if len(labels) != n:
+            raise GoalError(f"Goal.to has {len(labels)} labels for {n} queries; give one label, or one a query.")
+        codes = pd.Index(blackbox.classes).get_indexer(pd.Index(labels)) if n else np.empty(0, dtype=int)
+        if (codes < 0).any():
+            label = labels[int(np.argmax(codes < 0))]
+            raise GoalError(f"the model has no class {label!r}; {did_you_mean(label, blackbox.classes.tolist())}")
+        return BoundGoal(blackbox, wanted=codes[:, None] == positions, min_probability=self.min_probability)
+
+    def chunk(self, rows: slice) -> "Goal":
+        """The goal of some of the queries."""
+        return replace(self, label=self.label[rows]) if isinstance(self.label, tuple) else self
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Goal":
+        label = data["label"]
+        return cls(**{**data, "label": tuple(label) if isinstance(label, list) else label})
+
+
+@dataclass(frozen=True)
+class BoundGoal:
+    """The goals of a batch of queries as arrays.
+
+    Classification: `wanted` (n, classes) says which classes are accepted, and `avoided` the class that must be left
+    (it also covers labels that no training row had). Regression: outside of, or `inside`, [lower, upper].
+    """
+
+    blackbox: BlackBox
+    wanted: Booleans | None = None
+    avoided: Floats | None = None
+    min_probability: float | None = None
+    lower: Floats | None = None
+    upper: Floats | None = None
+    inside: bool = False
+
+    def rows(self, index: Any) -> "BoundGoal":
+        """The goals of some of the queries, in the order and as often as the index says."""
+        return replace(
+            self,
+            wanted=None if self.wanted is None else self.wanted[index],
+            avoided=None if self.avoided is None else self.avoided[index],
+            lower=None if self.lower is None else self.lower[index],
+            upper=None if self.upper is None else self.upper[index],
+        )
+
+    def met(self, answer: Answer) -> Booleans:
+        """Whether each answer meets its goal: the model's own output decides, not its scores."""
+        if self.wanted is None:
+            assert self.lower is not None and self.upper is not None
+            within = (answer.output >= self.lower) & (answer.output <= self.upper)
+            return within if self.inside else (answer.output <= self.lower) | (answer.output >= self.upper)
+        codes = answer.output.astype(int)
+        rows = np.arange(len(codes))
+        met = np.where(codes >= 0, self.wanted[rows, codes], False)
+        if self.avoided is not None:
+            met = answer.output != self.avoided
+        if self.min_probability is not None:
+            assert answer.scores is not None
+            met = met & (answer.scores[rows, codes] >= self.min_probability)
+        return np.asarray(met)
+
+    def gap(self, answer: Answer) -> Floats:
+        """How far each answer is from its goal: positive before, falling on the way; 0 where only labels are known."""
+        if self.wanted is None:
+            assert self.lower is not None and self.upper is not None
+            if self.inside:
+                return np.maximum(self.lower - answer.output, answer.output - self.upper)
+            return np.minimum(answer.output - self.lower, self.upper - answer.output)
+        if answer.scores is None:
+            return np.zeros(len(answer))
+        logits = self.blackbox.logits(answer.scores)
+        best_wanted = np.where(self.wanted, logits, -np.inf).max(axis=1)
+        best_other = np.where(self.wanted, -np.inf, logits).max(axis=1)
+        gap = np.where(np.isfinite(best_other), best_other - best_wanted, -1.0)
+        if self.min_probability is not None:
+            gap = np.maximum(gap, np.log(max(self.min_probability, 1e-12)) - best_wanted)
+        return np.asarray(gap)
+
+    def observe(self, answer: Answer, scale: float) -> Floats:
+        """What the agent sees of goal and answer: which classes are wanted, the scores, and the gap.
+
+        For a regressor the distances to both ends of the goal: without them the state would not be Markov, since
+        the goal moves with the start (paper §4.1.1 leaves this open).
+        """
+        gap = np.clip(self.gap(answer) / scale, -3.0, 3.0)[:, None]
+        if self.wanted is None:
+            assert self.lower is not None and self.upper is not None
+            ends = np.column_stack([answer.output - self.lower, answer.output - self.upper]) / scale
+            return np.concatenate([np.clip(ends, -3.0, 3.0), gap], axis=1)
+        if answer.scores is None:
+            return self.wanted.astype(np.float64)
+        logits = self.blackbox.logits(answer.scores)
+        centred = np.clip((logits - logits.mean(axis=1, keepdims=True)) / scale, -3.0, 3.0)
+        return np.concatenate([self.wanted, centred, gap], axis=1)

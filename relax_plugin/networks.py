@@ -1,0 +1,90 @@
+"""The two networks of P-DQN (§4.2), for one agent or for many side by side.
+
+Every weight has a leading dimension of *members*: one for ReLAX-Global, one a target for ReLAX-Local, all computed in
+one batched product. Inputs have shape (members, batch, numbers).
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+class MemberLinear(nn.Module):
+    """A linear layer for each member."""
+
+    def __init__(self, members: int, inputs: int, outputs: int, generator: torch.Generator, gain: float = 1.0) -> None:
+        super().__init__()
+        bound = gain / math.sqrt(inputs)
+        self.weight = nn.Parameter((torch.rand(members, inputs, outputs, generator=generator) * 2 - 1) * bound)
+        self.bias = nn.Parameter(torch.zeros(members, 1, outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.baddbmm(self.bias, x, self.weight)
+
+
+def trunk(members: int, inputs: int, hidden: int, generator: torch.Generator) -> nn.Sequential:
+    """Two hidden layers, shared by all actions."""
+    return nn.Sequential(
+        MemberLinear(members, inputs, hidden, generator, gain=1.7),
+        nn.ReLU(),
+        MemberLinear(members, hidden, hidden, generator, gain=1.7),
+        nn.ReLU(),
+    )
+
+
+class QNetwork(nn.Module):
+    """Q(s, k, v_k): the state gives each action a short code, and the parameter v_k enters that action's own head.
+
+    Since v_k reaches only Q(s, k, ·), no action gets false gradients from the parameters of others, the known flaw of
+    feeding all parameters into one network.
+    """
+
+    def __init__(
+        self, members: int, inputs: int, actions: int, hidden: int, code: int, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.actions, self.code = actions, code
+        self.trunk = trunk(members, inputs, hidden, generator)
+        self.coder = MemberLinear(members, hidden, actions * code, generator)
+        self.effect = nn.Parameter(torch.randn(members, 1, actions, code, generator=generator))
+        self.readout = nn.Parameter(torch.randn(members, 1, actions, code, generator=generator) / math.sqrt(code))
+
+    def codes(self, states: Tensor) -> Tensor:
+        """What the state says about each action (members, batch, actions, code)."""
+        members, batch, _ = states.shape
+        return torch.as_tensor(self.coder(self.trunk(states))).view(members, batch, self.actions, self.code)
+
+    def head(self, codes: Tensor, parameters: Tensor, frozen: bool = False) -> Tensor:
+        """Q of every action (members, batch, actions); `frozen` lets gradients reach the parameters only."""
+        effect, readout = (self.effect, self.readout)
+        if frozen:
+            codes, effect, readout = codes.detach(), effect.detach(), readout.detach()
+        return (torch.relu(codes + parameters.unsqueeze(-1) * effect) * readout).sum(-1)
+
+    def forward(self, states: Tensor, parameters: Tensor) -> Tensor:
+        return self.head(self.codes(states), parameters)
+
+    def taken(self, codes: Tensor, actions: Tensor, parameters: Tensor) -> Tensor:
+        """Q of the actions taken (members, batch), at the parameters they were taken with."""
+        members, batch = actions.shape
+        index = actions.unsqueeze(-1).expand(members, batch, self.code)
+        chosen = codes.gather(2, index.unsqueeze(2)).squeeze(2)
+        effect, readout = (w.squeeze(1).gather(1, index) for w in (self.effect, self.readout))
+        return (torch.relu(chosen + parameters.unsqueeze(-1) * effect) * readout).sum(-1)
+
+
+class ParameterNetwork(nn.Module):
+    """v_k(s) for every action: a share of the way to the bound, or of the feature's range for signed actions."""
+
+    def __init__(
+        self, members: int, inputs: int, actions: int, hidden: int, signed: bool, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.signed = signed
+        self.trunk = trunk(members, inputs, hidden, generator)
+        self.output = MemberLinear(members, hidden, actions, generator)
+
+    def forward(self, states: Tensor) -> Tensor:
+        raw = self.output(self.trunk(states))
+        return torch.tanh(raw) if self.signed else torch.sigmoid(raw + 1.0)

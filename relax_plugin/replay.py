@@ -1,0 +1,111 @@
+"""Prioritised replay with n-step returns (§4.2), for many episodes and members side by side."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from relax_plugin.problem import Booleans, Floats, Integers
+
+LEAST_PRIORITY = 1e-3  # every transition keeps a chance to be drawn
+
+
+class Transitions(NamedTuple):
+    """A batch for one update; every tensor leads with (members, batch)."""
+
+    states: Tensor
+    actions: Tensor
+    parameters: Tensor
+    returns: Tensor  # R = Σ γ^i r, over n steps or to the end of the episode
+    discounts: Tensor  # γ^n, or 0 where the episode ended
+    next_states: Tensor
+    next_allowed: Tensor
+    allowed: Tensor
+    weights: Tensor  # importance correction of prioritised replay
+    positions: Integers
+
+
+class PrioritizedReplay:
+    """A ring of the last steps of every episode; the newest step waits until its successor is known.
+
+    Entries lie (episode, time), so that the entries of one member are contiguous; priorities are sampled by one
+    cumulative sum over all of them.
+    """
+
+    def __init__(self, members: int, width: int, length: int, inputs: int, actions: int) -> None:
+        self.members, self.width, self.length = members, width, max(length, 4)
+        shape = (width, self.length)
+        self.states = np.zeros((*shape, inputs), dtype=np.float32)
+        self.allowed = np.zeros((*shape, actions), dtype=bool)
+        self.actions = np.zeros(shape, dtype=np.int64)
+        self.parameters = np.zeros(shape, dtype=np.float32)
+        self.rewards = np.zeros(shape, dtype=np.float32)
+        self.done = np.ones(shape, dtype=bool)
+        self.priority = np.zeros(shape, dtype=np.float64)
+        self.highest = 1.0
+        self.time = 0
+
+    def add(
+        self, states: Floats, allowed: Booleans, actions: Integers, parameters: Floats, rewards: Floats, done: Booleans
+    ) -> None:
+        """Store one step of every episode."""
+        now, before = self.time % self.length, (self.time - 1) % self.length
+        self.states[:, now], self.allowed[:, now] = states, allowed
+        self.actions[:, now], self.parameters[:, now] = actions, parameters
+        self.rewards[:, now], self.done[:, now] = rewards, done
+        self.priority[:, now] = 0.0
+        if self.time > 0:
+            self.priority[:, before] = self.highest
+        self.time += 1
+
+    def __len__(self) -> int:
+        return int((self.priority > 0).sum())
+
+    def sample(self, batch: int, n: int, discount: float, importance: float, rng: np.random.Generator) -> Transitions:
+        """Draw by priority; walk up to n steps ahead for the return."""
+        cumulated = np.cumsum(self.priority.ravel())
+        per_member = cumulated.reshape(self.members, -1)[:, -1]
+        first = np.concatenate([[0.0], per_member[:-1]])
+        mass = per_member - first
+        # Stratified: one draw in each of `batch` equal parts of a member's mass.
+        points = first[:, None] + (np.arange(batch) + rng.random((self.members, batch))) / batch * mass[:, None]
+        flat = np.searchsorted(cumulated, points.ravel(), side="right")
+        flat = np.minimum(flat, self.priority.size - 1)
+        episode, at = np.divmod(flat, self.length)
+        # The newest step has no stored successor yet: walk up to it, not past it.
+        steps_known = ((self.time - 1) % self.length - at) % self.length
+        returns, factor, ended = np.zeros(len(flat)), np.ones(len(flat)), np.zeros(len(flat), dtype=bool)
+        last = at.copy()
+        for i in range(n):
+            going = ~ended & (i < steps_known)
+            returns += np.where(going, factor * self.rewards[episode, last], 0.0)
+            factor = np.where(going, factor * discount, factor)
+            ended |= going & self.done[episode, last]
+            last = np.where(going & ~ended, (last + 1) % self.length, last)
+        chance = self.priority.ravel()[flat] / np.repeat(mass, batch) * (len(self) / self.members)
+        weights = (1.0 / np.maximum(chance, 1e-12)) ** importance
+        weights = weights.reshape(self.members, batch)
+        shape = (self.members, batch)
+
+        def tensor(array: Any) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(array)).view(*shape, *array.shape[1:])
+
+        return Transitions(
+            states=tensor(self.states[episode, at]),
+            actions=tensor(self.actions[episode, at]),
+            parameters=tensor(self.parameters[episode, at]),
+            returns=tensor(returns.astype(np.float32)),
+            discounts=tensor(np.where(ended, 0.0, factor).astype(np.float32)),
+            next_states=tensor(self.states[episode, last]),
+            next_allowed=tensor(self.allowed[episode, last]),
+            allowed=tensor(self.allowed[episode, at]),
+            weights=tensor((weights / weights.max(axis=1, keepdims=True)).ravel().astype(np.float32)),
+            positions=flat,
+        )
+
+    def update(self, positions: Integers, td_errors: Floats, exponent: float) -> None:
+        """Set new priorities p ∝ |TD error|^β of transitions that were learned from."""
+        priority = (np.abs(td_errors).ravel() + LEAST_PRIORITY) ** exponent
+        self.priority.ravel()[positions] = priority
+        self.highest = max(self.highest, float(priority.max()))

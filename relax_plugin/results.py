@@ -1,0 +1,282 @@
+"""Counterfactuals: what was found for each query, with statuses, changes, sentences, JSON and HTML."""
+
+import html
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from relax_plugin.errors import MissingExtraError, SavedFileError
+from relax_plugin.features import FeatureSpace, Rows, Values
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+JSON_VERSION = 1
+
+
+@dataclass(eq=False)
+class Counterfactuals:
+    """The counterfactuals of a call: one slot for each of `n` wanted a query.
+
+    Attributes
+    ----------
+    queries : DataFrame or array
+        As they were handed in.
+    values : array (queries, slots, features)
+        Numbers in the user's unit, categories as positions; where nothing was found, the closest attempt.
+    found : bool array (queries, slots)
+        Whether the model's answer to the delivered row meets the goal and the row keeps every constraint.
+    status, stage : str arrays (queries, slots)
+        Why nothing was found, or "found"; which part of the method found it.
+    before, after : arrays (queries,) and (queries, slots)
+        The model's answers, as it writes them. `scores_before`, `scores_after` where it gives scores.
+    rows_queried : int array (queries,)
+        Rows the model was asked for each query, the query itself and the final confirmation included.
+    seconds : float
+    """
+
+    space: FeatureSpace
+    queries: Rows
+    values: Floats
+    found: np.ndarray[Any, np.dtype[np.bool_]]
+    status: np.ndarray[Any, Any]
+    stage: np.ndarray[Any, Any]
+    before: np.ndarray[Any, Any]
+    after: np.ndarray[Any, Any]
+    scores_before: Floats | None
+    scores_after: Floats | None
+    rows_queried: np.ndarray[Any, np.dtype[np.int64]]
+    seconds: float
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __repr__(self) -> str:
+        return (
+            f"Counterfactuals({int(self.found.any(axis=1).sum())} of {len(self)} queries solved, "
+            f"{self.found.shape[1]} wanted each, {self.rows_queried.mean() if len(self) else 0:.1f} model rows a query)"
+        )
+
+    @cached_property
+    def start(self) -> Values:
+        return self.space.values(self.queries)
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The found counterfactuals, one row each: query_id (position), cf_id, then the features in their dtypes."""
+        query, slot = np.nonzero(self.found)
+        original = self.space.frame(self.queries).iloc[query]
+        rows = self.space.restore(self.values[query, slot], _like(self.queries, query))
+        rows = pd.DataFrame(rows, columns=pd.Index(self.space.names)) if isinstance(rows, np.ndarray) else rows
+        rows = rows.set_axis(original.index).reset_index(drop=True)
+        return pd.concat([pd.DataFrame({"query_id": query, "cf_id": slot}), rows], axis=1)
+
+    @property
+    def sparsity(self) -> Floats:
+        """Number of changed features (queries, slots); NaN where nothing was found."""
+        changed = (self.values != self.start[:, None, :]).sum(axis=2)
+        return np.where(self.found, changed, np.nan)
+
+    @property
+    def proximity(self) -> Floats:
+        """L1 distance in standardised space (queries, slots), a changed category counting 1; NaN if not found."""
+        return np.where(self.found, self.space.distance(self.values, self.start[:, None, :]), np.nan)
+
+    def changes(self) -> pd.DataFrame:
+        """One row for each changed cell: query_id, cf_id, feature, from, to."""
+        original = self.space.frame(self.queries).reset_index(drop=True)
+        ids = self.frame[["query_id", "cf_id"]].to_numpy()
+        columns: dict[str, list[Any]] = {"query_id": [], "cf_id": [], "feature": [], "from": [], "to": []}
+        changed = self.values[ids[:, 0], ids[:, 1]] != self.start[ids[:, 0]]
+        for j, name in enumerate(self.space.names):
+            rows = np.flatnonzero(changed[:, j])
+            columns["query_id"] += ids[rows, 0].tolist()
+            columns["cf_id"] += ids[rows, 1].tolist()
+            columns["feature"] += [name] * len(rows)
+            columns["from"] += original[name].iloc[ids[rows, 0]].tolist()
+            columns["to"] += self.frame[name].iloc[rows].tolist()
+        tidy = pd.DataFrame({key: pd.Series(column, dtype=object) for key, column in columns.items()})
+        tidy[["query_id", "cf_id"]] = tidy[["query_id", "cf_id"]].astype(int)
+        return tidy.sort_values(["query_id", "cf_id"], kind="stable", ignore_index=True)
+
+    def sentences(self) -> list[str]:
+        """One sentence a query: what would have to be different, or why nothing was found (first slot)."""
+        by_query: dict[int, list[str]] = {}
+        for change in self.changes().query("cf_id == 0").itertuples():
+            part = f"{change.feature} were {_shown(change.to)} instead of {_shown(change[4])}"
+            by_query.setdefault(int(change.query_id), []).append(part)
+        sentences = []
+        for query in range(len(self)):
+            if not self.found[query, 0]:
+                sentences.append(f"Query {query}: no counterfactual; {self.status[query, 0]}.")
+            elif query not in by_query:
+                sentences.append(f"Query {query}: the answer {_shown(self.before[query])} meets the goal already.")
+            else:
+                sentences.append(
+                    f"Query {query}: if {' and '.join(by_query[query])}, the answer would be "
+                    f"{_shown(self.after[query, 0])} instead of {_shown(self.before[query])}."
+                )
+        return sentences
+
+    def to_array(self) -> np.ndarray[Any, Any]:
+        """The counterfactuals as an array (queries, slots, features), NaN where nothing was found."""
+        dtype: Any = object if self.space.is_categorical.any() else np.float64
+        array = np.full(self.values.shape, np.nan, dtype=dtype)
+        query, slot = np.nonzero(self.found)
+        array[query, slot] = self.frame[self.space.names].to_numpy(dtype=dtype)
+        return array
+
+    def to_json(self) -> str:
+        """Everything as JSON text; `from_json` reads it back."""
+        queries = self.space.frame(self.queries)
+        arrays = {
+            "values": self.values,
+            "found": self.found,
+            "status": self.status,
+            "stage": self.stage,
+            "before": self.before,
+            "after": self.after,
+            "scores_before": self.scores_before,
+            "scores_after": self.scores_after,
+            "rows_queried": self.rows_queried,
+        }
+        data = {
+            "format": "relax_plugin.Counterfactuals",
+            "version": JSON_VERSION,
+            "space": self.space.to_dict(),
+            "queries": {"index": list(queries.index), "columns": [queries[name].tolist() for name in self.space.names]},
+            "seconds": self.seconds,
+            **{name: None if array is None else array.tolist() for name, array in arrays.items()},
+        }
+        return json.dumps(_without_nan(data), default=lambda value: value.item())
+
+    @classmethod
+    def from_json(cls, text: str) -> "Counterfactuals":
+        """Read what `to_json` wrote."""
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise SavedFileError(f"this is not JSON, or it is cut off: {error}.") from error
+        if not isinstance(data, dict) or data.get("format") != "relax_plugin.Counterfactuals":
+            raise SavedFileError("this JSON was not written by Counterfactuals.to_json.")
+        if data["version"] > JSON_VERSION:
+            raise SavedFileError(f"the JSON has version {data['version']}; this package reads up to {JSON_VERSION}.")
+        space = FeatureSpace.from_dict(data["space"])
+        columns = {
+            feature.name: pd.Series(pd.array(column, dtype=feature.dtype), index=data["queries"]["index"])
+            for feature, column in zip(space.features, data["queries"]["columns"], strict=True)
+        }
+        queries = pd.DataFrame(columns, index=data["queries"]["index"])
+        numbers = {name: _floats(data[name]) for name in ("values", "scores_before", "scores_after")}
+        shape = np.asarray(data["found"]).shape
+        return cls(
+            space=space,
+            queries=queries if space.container == "frame" else queries.to_numpy(),
+            values=np.asarray(numbers["values"]).reshape(*shape, len(space)),
+            found=np.asarray(data["found"], dtype=bool).reshape(shape),
+            status=np.asarray(data["status"], dtype=object).reshape(shape),
+            stage=np.asarray(data["stage"], dtype=object).reshape(shape),
+            before=_labels(data["before"]),
+            after=_labels(data["after"]).reshape(shape),
+            scores_before=numbers["scores_before"],
+            scores_after=numbers["scores_after"],
+            rows_queried=np.asarray(data["rows_queried"], dtype=np.int64),
+            seconds=data["seconds"],
+        )
+
+    def _repr_html_(self) -> str:
+        """The first queries with their counterfactuals below them, changed cells in bold."""
+        names = "".join(f"<th>{html.escape(str(name))}</th>" for name in self.space.names)
+        lines = [f"<p>{html.escape(repr(self))}</p><table><tr><th></th>{names}<th>answer</th></tr>"]
+        original = self.space.frame(self.queries)
+        positions = self.frame.groupby(["query_id", "cf_id"]).indices
+        for query in range(min(len(self), 10)):
+            cells = "".join(f"<td>{html.escape(_shown(v))}</td>" for v in original.iloc[query])
+            lines.append(f"<tr><td>query {query}</td>{cells}<td>{html.escape(_shown(self.before[query]))}</td></tr>")
+            for slot in range(self.found.shape[1]):
+                if not self.found[query, slot]:
+                    note = html.escape(str(self.status[query, slot]))
+                    lines.append(f"<tr><td></td><td colspan='{len(self.space) + 1}'><i>{note}</i></td></tr>")
+                    continue
+                row = self.frame[self.space.names].iloc[positions[(query, slot)][0]]
+                changed = self.values[query, slot] != self.start[query]
+                cells = "".join(
+                    f"<td><b>{html.escape(_shown(v))}</b></td>" if change else "<td style='opacity:.5'>=</td>"
+                    for v, change in zip(row, changed, strict=True)
+                )
+                answer = html.escape(_shown(self.after[query, slot]))
+                lines.append(f"<tr><td>&rarr;</td>{cells}<td>{answer}</td></tr>")
+        return "".join(lines) + "</table>"
+
+    def plot(self, query: int = 0) -> "Figure":
+        """The changes of one query's counterfactuals as arrows, in standard deviations of each feature."""
+        try:
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise MissingExtraError("plots need matplotlib: pip install 'relax-plugin[plots]'.") from error
+        start, values = self.space.standardise(self.start[[query]])[0], self.space.standardise(self.values[query])
+        changed = np.flatnonzero((self.values[query] != self.start[query]).any(axis=0))
+        figure = Figure(figsize=(6.0, 1.2 + 0.4 * len(changed)), layout="constrained")
+        axes = figure.subplots()
+        table = self.changes().query("query_id == @query")
+        for slot in np.flatnonzero(self.found[query]):
+            for height, j in enumerate(changed):
+                if self.values[query, slot, j] == self.start[query, j]:
+                    continue
+                ends = {"xy": (values[slot, j], height), "xytext": (start[j], height)}
+                axes.annotate("", **ends, arrowprops={"arrowstyle": "->", "color": f"C{slot}", "lw": 2})
+                name = self.space.names[j]
+                to = table[(table.feature == name) & (table.cf_id == slot)]["to"].iloc[0]
+                axes.annotate(_shown(to), (values[slot, j], height), (0, 6), textcoords="offset points", ha="center")
+        axes.scatter(start[changed], range(len(changed)), color="black", zorder=3, label="query")
+        axes.scatter(values[:, changed], [range(len(changed))] * len(values), alpha=0.0)  # sets the view's limits
+        axes.set_yticks(range(len(changed)), [str(self.space.names[j]) for j in changed])
+        axes.set_ylim(-0.7, len(changed) - 0.2)
+        axes.set_xlabel("standard deviations (categories: position)")
+        axes.set_title(f"Query {query}: {_shown(self.before[query])} → {_shown(self.after[query, 0])}")
+        return figure
+
+
+def concatenate(parts: list[Counterfactuals], queries: Rows) -> Counterfactuals:
+    """The results of consecutive batches as one."""
+    first = parts[0]
+
+    def joined(name: str) -> Any:
+        arrays = [getattr(part, name) for part in parts]
+        return None if arrays[0] is None else np.concatenate(arrays)
+
+    names = ("values", "found", "status", "stage", "before", "after", "scores_before", "scores_after", "rows_queried")
+    seconds = sum(part.seconds for part in parts)
+    return Counterfactuals(first.space, queries, **{name: joined(name) for name in names}, seconds=seconds)
+
+
+def _like(queries: Rows, index: Any) -> Rows:
+    return queries.iloc[index] if isinstance(queries, pd.DataFrame) else queries[index]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float | np.floating):
+        return f"{value:.6g}"
+    return str(value)
+
+
+def _labels(values: Any) -> np.ndarray[Any, Any]:
+    array = np.asarray(values)
+    return array if array.dtype.kind in "if" else np.asarray(values, dtype=object)
+
+
+def _floats(values: Any) -> Any:
+    return None if values is None else np.asarray(values, dtype=np.float64)
+
+
+def _without_nan(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _without_nan(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_without_nan(value) for value in data]
+    return None if isinstance(data, float) and np.isnan(data) else data

@@ -1,0 +1,117 @@
+"""Starts of training episodes: rows like the training rows, balanced over classes, with random goals and constraints."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.config import ReLAXConfig
+from relax_plugin.environment import Episodes
+from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.goal import BoundGoal, Goal
+from relax_plugin.limits import Limits
+from relax_plugin.problem import Booleans
+
+
+def draw_starts(
+    values: Values, blackbox: BlackBox, goal: Goal, max_changes: int, config: ReLAXConfig, rng: np.random.Generator
+) -> Episodes:
+    """A pool of starts, each asked about once: mixtures of two training rows with noise, and Gaussian rows.
+
+    Training rows alone generalise worse: on small data the agent would learn them by heart.
+    """
+    space = blackbox.space
+    assert space is not None
+    real = values[rng.permutation(len(values))[: config.start_pool // 4]]
+    made = _mixtures(values, space, config, rng, config.start_pool - len(real))
+    candidates = np.concatenate([real, made])
+    answer = blackbox.ask(candidates)
+    goals = random_goals(goal, blackbox, answer, rng)
+    open_ = np.flatnonzero(~goals.met(answer))
+    if len(open_) == 0:
+        return Episodes.begin(candidates[:0], answer.rows(open_), goals.rows(open_), space.limits(), max_changes)
+    chosen = open_[_balanced(answer.rows(open_), blackbox, config.start_pool, rng)]
+    start = candidates[chosen]
+    limits = random_limits(space, start, config, rng)
+    return Episodes.begin(start, answer.rows(chosen), goals.rows(chosen), limits, max_changes)
+
+
+def around(
+    targets: Values, space: FeatureSpace, limits: Limits, radius: float, count: int, rng: np.random.Generator
+) -> Values:
+    """Points within L2 distance `radius` of each target (§4.4), target by target, the target itself first."""
+    n, d = targets.shape
+    direction = rng.standard_normal((n, count, d))
+    direction[:, :, space.is_categorical] = 0.0
+    length = np.maximum(np.linalg.norm(direction, axis=2, keepdims=True), 1e-12)
+    numbers = max(int((~space.is_categorical).sum()), 1)
+    distance = radius * rng.random((n, count, 1)) ** (1.0 / numbers)  # uniform in the ball
+    points = targets[:, None] + direction / length * distance * space.scale
+    points[:, 0] = targets
+    flat = points.reshape(-1, d)
+    origin = np.repeat(targets, count, axis=0)
+    inside = np.clip(limits.round_to_grid(flat), limits.low, limits.high)
+    return np.where(flat == origin, origin, inside)
+
+
+def random_goals(goal: Goal, blackbox: BlackBox, answer: Answer, rng: np.random.Generator) -> BoundGoal:
+    """The goal of each start: of several classes half are targeted, so that one agent serves both kinds of goal."""
+    if blackbox.task == "regression":
+        return goal.bind(blackbox, answer)
+    untargeted = Goal.flip(min_probability=goal.min_probability).bind(blackbox, answer)
+    untargeted = replace(untargeted, avoided=None)
+    assert untargeted.wanted is not None
+    classes = untargeted.wanted.shape[1]
+    if classes <= 2:
+        return untargeted
+    target = rng.integers(0, classes, len(answer))
+    if goal.kind == "to" and not isinstance(goal.label, tuple):
+        fixed = goal.bind(blackbox, answer).wanted
+        assert fixed is not None
+        target = np.where(rng.random(len(answer)) < 0.5, fixed.argmax(axis=1), target)
+    targeted = target[:, None] == np.arange(classes)
+    pick = (rng.random(len(answer)) < 0.5)[:, None]
+    return replace(untargeted, wanted=np.where(pick, targeted, untargeted.wanted))
+
+
+def random_limits(space: FeatureSpace, start: Values, config: ReLAXConfig, rng: np.random.Generator) -> Limits:
+    """Random frozen features and narrowed bounds, so that `vary` and `bounds` at the call need no new fit."""
+    limits = space.limits()
+    n, d = start.shape
+    frozen = _random_masks(n, d, config.masked_share, config.mask_rate, rng)
+    actionable = np.flatnonzero(~limits.frozen[0])
+    frozen[np.arange(n), rng.choice(actionable, n)] = False  # something must stay free
+    narrowed = _random_masks(n, d, config.bounded_share, config.mask_rate, rng) & ~space.is_categorical
+    low = np.where(narrowed, start - rng.random((n, d)) * (start - limits.low), limits.low)
+    high = np.where(narrowed, start + rng.random((n, d)) * (limits.high - start), limits.high)
+    choices = np.repeat(limits.choices, n, axis=0)
+    choices &= ~_random_masks(n, choices.shape[1], config.bounded_share, config.mask_rate, rng)
+    return replace(limits, low=low, high=high, frozen=limits.frozen | frozen, choices=choices)
+
+
+def _mixtures(values: Values, space: FeatureSpace, config: ReLAXConfig, rng: np.random.Generator, count: int) -> Values:
+    one, other = (values[rng.integers(0, len(values), count)] for _ in range(2))
+    share = rng.random((count, 1)) * config.mixture
+    mixed = one + share * (other - one)
+    mixed += config.start_noise * space.scale * rng.standard_normal(mixed.shape)
+    gaussian = space.mean + space.scale * rng.standard_normal(mixed.shape)
+    mixed = np.where(rng.random((count, 1)) < config.gaussian_share, gaussian, mixed)
+    limits = space.limits()
+    mixed = np.clip(limits.round_to_grid(np.clip(mixed, limits.low, limits.high)), limits.low, limits.high)
+    from_one = rng.random(mixed.shape) >= share
+    return np.where(space.is_categorical, np.where(from_one, one, other), mixed)
+
+
+def _balanced(answer: Answer, blackbox: BlackBox, count: int, rng: np.random.Generator) -> Any:
+    """Positions drawn so that every predicted class is as frequent as any other."""
+    if blackbox.task == "regression":
+        return rng.integers(0, len(answer), count)
+    _, inverse, frequency = np.unique(answer.output, return_inverse=True, return_counts=True)
+    weight = 1.0 / frequency[inverse]
+    return rng.choice(len(answer), count, p=weight / weight.sum())
+
+
+def _random_masks(n: int, d: int, share: float, rate: float, rng: np.random.Generator) -> Booleans:
+    rates = np.where(rng.random((n, 1)) < share, rng.random((n, 1)) * rate, 0.0)
+    return np.asarray(rng.random((n, d)) < rates)
