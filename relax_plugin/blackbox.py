@@ -36,6 +36,14 @@ class Answer:
     def rows(self, index: Any) -> "Answer":
         return Answer(self.output[index], None if self.scores is None else self.scores[index])
 
+    @staticmethod
+    def joined(first: "Answer", second: "Answer") -> "Answer":
+        """Both batches as one."""
+        scores = None
+        if first.scores is not None and second.scores is not None:
+            scores = np.concatenate([first.scores, second.scores])
+        return Answer(np.concatenate([first.output, second.output]), scores)
+
 
 class BlackBox:
     """A model to explain.

@@ -36,24 +36,24 @@ class ReLAXConfig:
     discount: float = 0.2  # γ
     steps_of_return: int = 2  # n of the n-step target
     learning_rate: float = 3e-3  # Adam, falling linearly to a tenth
-    batch: int = 256  # transitions of one update
+    batch: int = 128  # transitions of one update
     target_rate: float = 0.02  # share of the online network taken over by the target network at each update
     priority_exponent: float = 0.6  # β of p ∝ |TD error|^β; 0 draws uniformly
     importance_exponent: float = 0.4  # how far the bias of priorities is corrected
     replay: int = 65_536  # transitions kept
     hidden: int = 64  # units of a hidden layer
-    code: int = 8  # numbers by which the state describes one action to its value head
+    code: int = 4  # numbers by which the state describes one action to its value head
     # Exploration (§4.3)
     exploration_start: float = 0.5  # ε, share of random discrete actions at first
-    exploration_end: float = 0.05
+    exploration_end: float = 0.2
     parameter_noise: float = 0.2  # standard deviation of the noise on magnitudes, times ε
     state_curiosity: float | None = None  # None: 0 with scores, 0.05 with labels only
     action_curiosity: float | None = None  # None: 0
     # Training (Algorithm 1)
-    steps: int = 300  # steps of all episodes side by side; the budget that gives the same answer everywhere
+    steps: int = 240  # steps of all episodes side by side; the budget that gives the same answer everywhere
     seconds: float | None = None  # a second budget, for impatience; the answer then depends on the machine
     episodes: int = 512  # side by side
-    updates_per_step: int = 8
+    updates_per_step: int = 10
     start_pool: int = 4096  # starts scored once
     mixture: float = 1.0  # how far a start may lie from one training row towards another; 0: training rows only
     gaussian_share: float = 0.25  # of the starts are Gaussian instead

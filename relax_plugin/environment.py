@@ -79,12 +79,17 @@ class Observer:
     def allowed(self, episodes: Episodes) -> Booleans:
         return self.actions.allowed(episodes.start, episodes.used, episodes.span, episodes.limits)
 
-    def advance(self, episodes: Episodes, taken: Integers, magnitude: Floats, blackbox: BlackBox) -> Episodes:
-        """The transition of §4.1.3: change one feature, mark it as used, ask the model, all in one batch."""
+    def change(self, episodes: Episodes, taken: Integers, magnitude: Floats) -> Episodes:
+        """The transition of §4.1.3: change one feature and mark it as used; the model is not asked yet."""
         values = self.actions.apply(episodes.values, episodes.start, episodes.span, episodes.limits, taken, magnitude)
         used = episodes.used.copy()
         used[np.arange(len(used)), self.actions.feature[taken]] = True
-        return replace(episodes, values=values, used=used, left=episodes.left - 1, answer=blackbox.ask(values))
+        return replace(episodes, values=values, used=used, left=episodes.left - 1)
+
+    def advance(self, episodes: Episodes, taken: Integers, magnitude: Floats, blackbox: BlackBox) -> Episodes:
+        """A transition with the model's answer to it, all in one batch."""
+        after = self.change(episodes, taken, magnitude)
+        return replace(after, answer=blackbox.ask(after.values))
 
 
 class CounterfactualEnv(VectorEnv[Any, Any, Any]):
@@ -181,9 +186,7 @@ def _replaced(episodes: Episodes, done: Booleans, fresh: Episodes) -> Episodes:
         joined(episodes.values, fresh.values),
         joined(episodes.used, fresh.used),
         joined(episodes.left, fresh.left),
-        Answer(
-            joined(episodes.answer.output, fresh.answer.output), joined(episodes.answer.scores, fresh.answer.scores)
-        ),
+        Answer.joined(episodes.answer, fresh.answer).rows(order),
         replace(episodes.goal, **goals),
         limits,
         (joined(episodes.span[0], fresh.span[0]), joined(episodes.span[1], fresh.span[1])),

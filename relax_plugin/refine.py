@@ -4,19 +4,19 @@ Both parts work on all candidates side by side: one model call tests every subse
 """
 
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 from relax_plugin.features import Values
-from relax_plugin.problem import Floats, Integers, Problem
+from relax_plugin.problem import Booleans, Floats, Integers, Problem
 
+LEAST_HALVINGS = 2  # of each change, however few rows are left
 MOST_SUBSETS_OF = 5  # up to so many changes, all subsets are tested (30); above, changes are undone one at a time
 
 
 def refine(problem: Problem, values: Values, owner: Integers, halvings: int = 7) -> Values:
     """The candidates, which must be valid, made sparser and closer without losing validity."""
-    values = undo_many(problem, values, owner)
+    values, _ = undo(problem, values, owner, down_to=MOST_SUBSETS_OF)
     values, worth = revert(problem, values, owner)
     return bisect(problem, values, owner, worth, halvings)
 
@@ -24,8 +24,8 @@ def refine(problem: Problem, values: Values, owner: Integers, halvings: int = 7)
 def revert(problem: Problem, values: Values, owner: Integers) -> tuple[Values, Floats]:
     """Keep, of each candidate's changes, the smallest subset that still meets the goal; of equal ones the closest.
 
-    Also returns what each change is worth (candidates, features): how much further from the goal the candidate
-    would be without it, per unit of distance, read off the same answers.
+    Also returns what each change is worth (candidates, features): how far from the goal the candidate would be
+    without it, per unit of distance, read off the same answers; NaN where that is not known.
     """
     start = problem.start[owner]
     changed = values != start
@@ -36,80 +36,119 @@ def revert(problem: Problem, values: Values, owner: Integers) -> tuple[Values, F
         if len(members) == 0:
             continue
         features = np.nonzero(changed[members])[1].reshape(-1, k)
-        for kept in _proper_subsets(k):
-            candidate = start[members].copy()
-            rows = np.arange(len(members))[:, None]
-            candidate[rows, features[:, kept]] = values[members][rows, features[:, kept]]
-            proposals.append(candidate)
-            parents.append(members)
+        rows = np.arange(len(members))[:, None]
+        for size in range(1, k):
+            for kept in map(list, combinations(range(k), size)):
+                candidate = start[members]
+                candidate[rows, features[:, kept]] = values[members][rows, features[:, kept]]
+                proposals.append(candidate)
+                parents.append(members)
     worth = np.full(values.shape, np.nan)
     if not proposals:
         return values, worth
     candidates, parent = np.concatenate(proposals), np.concatenate(parents)
     met, gap = problem.judge(candidates, owner[parent])
     size = (candidates != start[parent]).sum(axis=1)
-    without_one = size == count[parent] - 1
-    removed = np.argmax((values[parent] != candidates)[without_one], axis=1)
-    distance = problem.space.distances(values, start)
-    alone = parent[without_one]
-    worth[alone, removed] = gap[without_one] / np.maximum(distance[alone, removed], 1e-12)
-    cost = size + 1e-6 * problem.distance(candidates, owner[parent])
+    without_one = np.flatnonzero(size == count[parent] - 1)
+    removed = np.argmax(values[parent[without_one]] != candidates[without_one], axis=1)
+    worth[parent[without_one], removed] = gap[without_one]
+    worth /= np.maximum(problem.space.distances(values, start), 1e-12)
+    order = np.lexsort((problem.distance(candidates, owner[parent]), size, parent))
+    order = order[met[order]]
+    first = order[np.unique(parent[order], return_index=True)[1]]
     best = values.copy()
-    order = np.lexsort((cost, parent))[met[np.lexsort((cost, parent))]]
-    first = np.unique(parent[order], return_index=True)[1]
-    best[parent[order][first]] = candidates[order][first]
+    best[parent[first]] = candidates[first]
     return best, worth
 
 
-def bisect(problem: Problem, values: Values, owner: Integers, worth: Floats, halvings: int) -> Values:
+def undo(problem: Problem, values: Values, owner: Integers, down_to: int = 1) -> tuple[Values, Floats]:
+    """Undo, one at a time, the change whose removal leaves the goal best met, while more than `down_to` are left.
+
+    Cheaper than testing all subsets: as many rows as changes for each one undone. Returns worth as `revert` does.
+    """
+    values, start = values.copy(), problem.start[owner]
+    worth = np.full(values.shape, np.nan)
+    active = np.flatnonzero((values != start).sum(axis=1) > down_to)
+    while len(active):
+        row, feature = np.nonzero((values != start)[active])
+        candidates = values[active][row]
+        candidates[np.arange(len(row)), feature] = start[active][row, feature]
+        met, gap = problem.judge(candidates, owner[active][row])
+        distance = problem.space.distances(values[active], start[active])[row, feature]
+        worth[active[row], feature] = gap / np.maximum(distance, 1e-12)
+        order = np.lexsort((gap, ~met, row))
+        best = order[np.unique(row[order], return_index=True)[1]]
+        undone = met[best]
+        values[active[undone]] = candidates[best][undone]
+        many = (values != start)[active].sum(axis=1) > down_to
+        active = active[undone & many]
+    return values, worth
+
+
+def bisect(
+    problem: Problem,
+    values: Values,
+    owner: Integers,
+    worth: Floats,
+    halvings: int,
+    most_rows: Integers | None = None,
+) -> Values:
     """Move each change of each candidate back towards the original as far as the goal allows.
 
-    The change worth least is moved first: whatever is taken back there need not be kept elsewhere.
+    The change worth least is moved first: whatever is taken back there need not be kept elsewhere. Where the gap is
+    known on both sides, every other trial is where a straight line through them would meet the goal, a little beyond.
+    With `most_rows` (one a query) candidates of one query compete: those that cannot become the closest are given
+    up, and the rows left are shared out evenly over candidates and changes.
     """
     values = values.copy()
     start = problem.start[owner]
     limits = problem.limits.rows(owner)
     changed = (values != start) & ~problem.space.is_categorical
     order = np.argsort(np.where(changed, np.nan_to_num(worth, nan=0.0), np.inf), axis=1, kind="stable")
+    everyone = np.arange(len(values))
     for turn in range(int(changed.sum(axis=1).max(initial=0))):
         feature = order[:, turn]
-        everyone = np.arange(len(values))
         active = everyone[changed[everyone, feature]]
-        failed = start[everyone, feature]  # the nearest value known not to meet the goal
-        for _ in range(halvings):
-            trial = values[active].copy()
-            middle = 0.5 * (failed[active] + values[active, feature[active]])
-            trial[np.arange(len(active)), feature[active]] = middle
+        failed = start[everyone, feature]  # the nearest value known not to meet the goal, and its gap
+        gap_failed, gap_met = np.full(len(values), np.nan), np.full(len(values), np.nan)
+        if most_rows is not None:
+            turns_left = changed[active].sum(axis=1) - turn
+            rivals = np.bincount(owner[active], minlength=len(problem))[owner[active]]
+            quota = np.zeros(len(values), dtype=np.int64)
+            quota[active] = np.maximum(
+                (most_rows - problem.rows)[owner[active]] // (turns_left * rivals), LEAST_HALVINGS
+            )
+        for halving in range(halvings):
+            if most_rows is not None:
+                active = active[halving < quota[active]]
+                active = active[_may_win(problem, values, owner, active, feature, failed)]
+            share = np.full(len(active), 0.5)
+            if halving % 2 and problem.blackbox.has_scores:
+                line = gap_failed[active] / np.maximum(gap_failed[active] - gap_met[active], 1e-12)
+                share = np.where(np.isfinite(line), np.clip(1.05 * line + 0.02, 0.1, 0.9), share)
+            at = feature[active]
+            current = values[active, at]
+            trial = values[active]
+            trial[np.arange(len(active)), at] = failed[active] + share * (current - failed[active])
             trial = limits.rows(active).project(trial, start[active])
-            middle = trial[np.arange(len(active)), feature[active]]
-            ends = (middle == failed[active]) | (middle == values[active, feature[active]])
-            active, trial, middle = active[~ends], trial[~ends], middle[~ends]
+            middle = trial[np.arange(len(active)), at]
+            between = (middle != failed[active]) & (middle != current)
+            active, trial, middle = active[between], trial[between], middle[between]
             if len(active) == 0:
                 break
-            met, _ = problem.judge(trial, owner[active])
-            values[active[met]] = trial[met]
-            failed[active[~met]] = middle[~met]
+            met, gap = problem.judge(trial, owner[active])
+            values[active[met]], gap_met[active[met]] = trial[met], gap[met]
+            failed[active[~met]], gap_failed[active[~met]] = middle[~met], gap[~met]
     return values
 
 
-def undo_many(problem: Problem, values: Values, owner: Integers) -> Values:
-    """For candidates with many changes: undo, one at a time, the change whose removal leaves the goal best met."""
-    values = values.copy()
-    start = problem.start[owner]
-    active = np.flatnonzero((values != start).sum(axis=1) > MOST_SUBSETS_OF)
-    while len(active):
-        row, feature = np.nonzero((values != start)[active])
-        candidates = values[active][row]
-        candidates[np.arange(len(row)), feature] = start[active][row, feature]
-        met, gap = problem.judge(candidates, owner[active][row])
-        order = np.lexsort((gap, ~met, row))
-        best = order[np.unique(row[order], return_index=True)[1]]
-        values[active[met[best]]] = candidates[best][met[best]]
-        still_many = (values != start)[active].sum(axis=1) > MOST_SUBSETS_OF
-        active = active[met[best] & still_many]
-    return values
-
-
-def _proper_subsets(k: int) -> list[list[Any]]:
-    """All subsets of k changes but the empty and the whole one, as lists of positions."""
-    return [list(kept) for size in range(1, k) for kept in combinations(range(k), size)]
+def _may_win(
+    problem: Problem, values: Values, owner: Integers, active: Integers, feature: Integers, failed: Floats
+) -> Booleans:
+    """Whether a candidate could still become its owner's closest by moving this feature as far back as may be."""
+    distance = problem.distance(values, owner)
+    best = np.full(len(problem), np.inf)
+    np.minimum.at(best, owner, distance)
+    hopeful = values[active]
+    hopeful[np.arange(len(active)), feature[active]] = failed[active]
+    return (problem.distance(hopeful, owner[active]) < best[owner[active]]) | (distance[active] == best[owner[active]])

@@ -1,11 +1,12 @@
 """Prioritised replay with n-step returns (§4.2), for many episodes and members side by side."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from relax_plugin.config import ReLAXConfig
 from relax_plugin.problem import Booleans, Floats, Integers
 
 LEAST_PRIORITY = 1e-3  # every transition keeps a chance to be drawn
@@ -23,7 +24,7 @@ class Transitions(NamedTuple):
     next_allowed: Tensor
     allowed: Tensor
     weights: Tensor  # importance correction of prioritised replay
-    positions: Integers
+    positions: Tensor  # where they lie in the replay, to set their new priorities
 
 
 class PrioritizedReplay:
@@ -62,50 +63,47 @@ class PrioritizedReplay:
     def __len__(self) -> int:
         return int((self.priority > 0).sum())
 
-    def sample(self, batch: int, n: int, discount: float, importance: float, rng: np.random.Generator) -> Transitions:
-        """Draw by priority; walk up to n steps ahead for the return."""
+    def sample(self, config: ReLAXConfig, rng: np.random.Generator) -> list[Transitions]:
+        """The batches of one step's updates, drawn by priority in one go; n steps are walked ahead for the return."""
+        batch = config.batch * config.updates_per_step
         cumulated = np.cumsum(self.priority.ravel())
         per_member = cumulated.reshape(self.members, -1)[:, -1]
         first = np.concatenate([[0.0], per_member[:-1]])
         mass = per_member - first
-        # Stratified: one draw in each of `batch` equal parts of a member's mass.
-        points = first[:, None] + (np.arange(batch) + rng.random((self.members, batch))) / batch * mass[:, None]
-        flat = np.searchsorted(cumulated, points.ravel(), side="right")
-        flat = np.minimum(flat, self.priority.size - 1)
+        points = first[:, None] + rng.random((self.members, batch)) * mass[:, None]
+        flat = np.minimum(np.searchsorted(cumulated, points, side="right"), self.priority.size - 1)
         episode, at = np.divmod(flat, self.length)
         # The newest step has no stored successor yet: walk up to it, not past it.
         steps_known = ((self.time - 1) % self.length - at) % self.length
-        returns, factor, ended = np.zeros(len(flat)), np.ones(len(flat)), np.zeros(len(flat), dtype=bool)
+        returns, factor, ended = np.zeros(flat.shape), np.ones(flat.shape), np.zeros(flat.shape, dtype=bool)
         last = at.copy()
-        for i in range(n):
+        for i in range(config.steps_of_return):
             going = ~ended & (i < steps_known)
             returns += np.where(going, factor * self.rewards[episode, last], 0.0)
-            factor = np.where(going, factor * discount, factor)
+            factor = np.where(going, factor * config.discount, factor)
             ended |= going & self.done[episode, last]
             last = np.where(going & ~ended, (last + 1) % self.length, last)
-        chance = self.priority.ravel()[flat] / np.repeat(mass, batch) * (len(self) / self.members)
-        weights = (1.0 / np.maximum(chance, 1e-12)) ** importance
-        weights = weights.reshape(self.members, batch)
-        shape = (self.members, batch)
-
-        def tensor(array: Any) -> Tensor:
-            return torch.from_numpy(np.ascontiguousarray(array)).view(*shape, *array.shape[1:])
-
-        return Transitions(
-            states=tensor(self.states[episode, at]),
-            actions=tensor(self.actions[episode, at]),
-            parameters=tensor(self.parameters[episode, at]),
-            returns=tensor(returns.astype(np.float32)),
-            discounts=tensor(np.where(ended, 0.0, factor).astype(np.float32)),
-            next_states=tensor(self.states[episode, last]),
-            next_allowed=tensor(self.allowed[episode, last]),
-            allowed=tensor(self.allowed[episode, at]),
-            weights=tensor((weights / weights.max(axis=1, keepdims=True)).ravel().astype(np.float32)),
-            positions=flat,
+        # Rarely drawn transitions count more: (1 / (N p))^importance, relative to the largest.
+        chance = self.priority.ravel()[flat] / mass[:, None]
+        weights = chance**-config.importance_exponent
+        weights /= weights.max(axis=1, keepdims=True)
+        whole = Transitions(
+            states=torch.from_numpy(self.states[episode, at]),
+            actions=torch.from_numpy(self.actions[episode, at]),
+            parameters=torch.from_numpy(self.parameters[episode, at]),
+            returns=torch.from_numpy(returns.astype(np.float32)),
+            discounts=torch.from_numpy(np.where(ended, 0.0, factor).astype(np.float32)),
+            next_states=torch.from_numpy(self.states[episode, last]),
+            next_allowed=torch.from_numpy(self.allowed[episode, last]),
+            allowed=torch.from_numpy(self.allowed[episode, at]),
+            weights=torch.from_numpy(weights.astype(np.float32)),
+            positions=torch.from_numpy(flat),
         )
+        parts = zip(*(tensor.split(config.batch, dim=1) for tensor in whole), strict=True)
+        return [Transitions(*part) for part in parts]
 
-    def update(self, positions: Integers, td_errors: Floats, exponent: float) -> None:
+    def update(self, positions: Tensor, td_errors: Floats, exponent: float) -> None:
         """Set new priorities p ∝ |TD error|^β of transitions that were learned from."""
         priority = (np.abs(td_errors).ravel() + LEAST_PRIORITY) ** exponent
-        self.priority.ravel()[positions] = priority
+        self.priority.ravel()[positions.numpy().ravel()] = priority
         self.highest = max(self.highest, float(priority.max()))

@@ -59,11 +59,8 @@ def train(
                 watch(next_info)
             states, info = next_states, next_info
             if step > 1:
-                for _ in range(config.updates_per_step):
-                    batch = replay.sample(
-                        config.batch, config.steps_of_return, config.discount, config.importance_exponent, rng
-                    )
-                    td_errors = agent.learn(batch)
+                for batch in replay.sample(config, rng):  # B ~ M, one batch an update
+                    td_errors = agent.learn(batch)  # θ and η by one Adam step on L'_Q + L'_π
                     replay.update(batch.positions, td_errors, config.priority_exponent)
             agent.set_learning_rate(config.learning_rate * (1.0 - 0.9 * elapsed))
             bar.update()
@@ -99,7 +96,7 @@ def train(
 def roll_out(agent: Agent, observer: Observer, blackbox: BlackBox, episodes: Episodes) -> tuple[Episodes, Booleans]:
     """The greedy policy from the given episodes to their ends: at most `max_changes` calls of the model."""
     met = np.zeros(len(episodes.start), dtype=bool)
-    final = episodes.rows(slice(None))
+    final = episodes.rows(np.arange(len(met)))  # a copy: the caller keeps its episodes
     running = np.arange(len(met))
     while len(running):
         part = final.rows(running)

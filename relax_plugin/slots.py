@@ -1,0 +1,89 @@
+"""Several counterfactuals a query: one solver, asked again under what makes the next answer different."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from relax_plugin.problem import Integers, Problem, Proposals
+
+Solver = Callable[[Problem, np.random.Generator], Proposals]
+
+VARIANTS = 8  # random variants tried for each slot that freezing could not fill
+
+
+def fill_slots(problem: Problem, n: int, solve: Solver, rng: np.random.Generator) -> Proposals:
+    """Up to n distinct counterfactuals a query.
+
+    Each further one must do without the largest change of the one before: what differs is then *which* features
+    change, not a digit. Slots left empty are filled with variants of found ones that go further, if those are valid.
+    """
+    made = Proposals.empty(problem, n)
+    frozen = np.broadcast_to(problem.limits.frozen, problem.start.shape).copy()
+    pending = np.arange(len(problem))
+    for slot in range(n):
+        part = problem.part(pending)
+        part = replace(part, limits=replace(part.limits, frozen=frozen[pending]))
+        one = solve(part, rng)
+        problem.rows[pending] += part.rows
+        made.values[pending, slot] = one.values[:, 0]
+        made.offered[pending, slot] = one.offered[:, 0]
+        made.stage[pending, slot] = one.stage[:, 0]
+        if slot == 0:
+            made.note[pending] = one.note
+        if slot == n - 1:
+            break
+        pending = pending[one.offered[:, 0]]
+        if len(pending) == 0:
+            break
+        moved = problem.space.distances(made.values[pending, slot], problem.start[pending])
+        frozen[pending, moved.argmax(axis=1)] = True
+    if n > 1:
+        _fill_with_variants(problem, made, rng)
+    return made
+
+
+def _fill_with_variants(problem: Problem, made: Proposals, rng: np.random.Generator) -> None:
+    """Fill empty slots with valid random variants of what was found, the most different ones first."""
+    low, high = problem.span
+    for slot in range(1, made.values.shape[1]):
+        query = np.flatnonzero(~made.offered[:, slot] & made.offered[:, 0])
+        if len(query) == 0:
+            continue
+        candidates, owner = _variants(problem, made, query, slot, low, high, rng)
+        new = ~(candidates[:, None] == made.values[owner]).all(axis=2)
+        fresh = (new | ~made.offered[owner]).all(axis=1)
+        fresh &= (candidates != problem.start[owner]).sum(axis=1) <= problem.max_changes
+        candidates, owner = candidates[fresh], owner[fresh]
+        if len(owner) == 0:
+            continue
+        met, _ = problem.judge(candidates, owner)
+        candidates, owner = candidates[met], owner[met]
+        nearest = problem.space.distance(candidates[:, None], made.values[owner])
+        nearest = np.where(made.offered[owner], nearest, np.inf).min(axis=1)
+        order = np.lexsort((-nearest, owner))
+        best = order[np.unique(owner[order], return_index=True)[1]]
+        made.values[owner[best], slot] = candidates[best]
+        made.offered[owner[best], slot] = True
+        made.stage[owner[best], slot] = "variant"
+
+
+def _variants(
+    problem: Problem, made: Proposals, query: Integers, slot: int, low: object, high: object, rng: np.random.Generator
+) -> tuple[np.ndarray, Integers]:  # type: ignore[type-arg]
+    """Found counterfactuals whose changes go a random part of the rest of their way, with one more random change."""
+    owner = np.repeat(query, VARIANTS)
+    source = np.array([rng.choice(np.flatnonzero(made.offered[q])) for q in query]).repeat(VARIANTS)
+    base, start = made.values[owner, source], problem.start[owner]
+    lows, highs = (np.asarray(end)[owner] for end in (low, high))
+    end = np.where(base > start, highs, lows)
+    further = base + rng.random(base.shape) * (end - base)
+    other = lows + rng.random(base.shape) * (highs - lows)
+    extra = rng.integers(0, base.shape[1], len(base))
+    mixed = np.where(base != start, np.where(problem.space.is_categorical, base, further), start)
+    with_extra = rng.random(len(base)) < 0.5
+    rows = np.flatnonzero(with_extra & (mixed[np.arange(len(base)), extra] == start[np.arange(len(base)), extra]))
+    mixed[rows, extra[rows]] = other[rows, extra[rows]]
+    return problem.limits.rows(owner).project(
+        np.where(problem.space.is_categorical, np.round(mixed), mixed), start
+    ), owner

@@ -1,0 +1,91 @@
+"""Batched greedy search: at each step the single-feature move that comes closest to the goal, for all queries at once.
+
+With many values a feature it is the baseline `greedy`; with three it is the fallback of ReLAX's own search.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.problem import Booleans, Floats, Integers, Problem
+
+CANDIDATES_PER_CALL = 65_536  # bounds the memory of one call of the model
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Single-feature moves: set `feature` to `value`. Bounds are infinite here and cut to each query's own."""
+
+    feature: Integers
+    value: Floats
+
+    @classmethod
+    def quantiles(cls, values: Values, space: FeatureSpace, count: int) -> "Moves":
+        """`count` quantiles of each number over the training rows, the outer two being the bounds; every category.
+
+        A number with no more than `count` distinct values is tried at each of them.
+        """
+        features: list[Any] = []
+        targets: list[Any] = []
+        for j, feature in enumerate(space.features):
+            if feature.kind == "categorical":
+                own = np.arange(len(feature.categories), dtype=np.float64)
+            else:
+                seen = np.unique(values[:, j])
+                inner = seen if len(seen) <= count else np.quantile(values[:, j], np.linspace(0, 1, count))
+                inner = np.unique(space.limits().round_cells(inner, np.full(len(inner), j)))
+                own = np.concatenate([[-np.inf], inner[1:-1], [np.inf]])
+            features.append(np.full(len(own), j))
+            targets.append(own)
+        return cls(np.concatenate(features).astype(np.int64), np.concatenate(targets))
+
+
+def greedy_search(
+    problem: Problem, moves: Moves, steps: int, begin: Values | None = None
+) -> tuple[Values, Booleans, Integers]:
+    """Final rows, whether they meet the goal, and after how many steps.
+
+    Of moves that meet the goal the closest is taken, of others the one that leaves the smallest gap.
+    """
+    current = (problem.start if begin is None else begin).copy()
+    met = np.zeros(len(current), dtype=bool)
+    taken = np.zeros(len(current), dtype=np.int64)
+    active = np.arange(len(current))
+    for _ in range(steps):
+        block = max(CANDIDATES_PER_CALL // max(len(moves.feature), 1), 1)
+        chosen = [_best_move(problem, moves, current, active[i : i + block]) for i in range(0, len(active), block)]
+        moved = np.concatenate([rows for rows, _, _ in chosen]) if chosen else active[:0]
+        if len(moved) == 0:
+            break
+        current[moved] = np.concatenate([values for _, values, _ in chosen])
+        met[moved] = np.concatenate([reached for _, _, reached in chosen])
+        taken[moved] += 1
+        active = moved[~met[moved]]
+    return current, met, taken
+
+
+def _best_move(problem: Problem, moves: Moves, current: Values, queries: Integers) -> tuple[Integers, Values, Booleans]:
+    start, low, high = problem.start[queries], problem.span[0][queries], problem.span[1][queries]
+    value = np.clip(moves.value, low[:, moves.feature], high[:, moves.feature])
+    unchanged = (current[queries] == start)[:, moves.feature]
+    row, move = np.nonzero(unchanged & (value != start[:, moves.feature]))
+    candidates = current[queries][row]
+    candidates[np.arange(len(row)), moves.feature[move]] = value[row, move]
+    owner = queries[row]
+    candidates = problem.limits.rows(owner).project(candidates, problem.start[owner])
+    # Clipping and rounding make some moves equal, or undo them: ask each once.
+    feature = moves.feature[move]
+    landed = candidates[np.arange(len(row)), feature]
+    key = np.stack([row.astype(np.float64), feature.astype(np.float64), landed], axis=1)
+    real = np.flatnonzero(landed != problem.start[owner, feature])
+    single = real[np.unique(key[real], axis=0, return_index=True)[1]] if len(real) else real
+    row, owner, candidates = row[single], owner[single], candidates[single]
+    if len(row) == 0:
+        return queries[:0], candidates, np.zeros(0, dtype=bool)
+    met, gap = problem.judge(candidates, owner)
+    cost = np.where(met, problem.distance(candidates, owner), gap)
+    order = np.lexsort((cost, ~met, row))
+    best = order[np.unique(row[order], return_index=True)[1]]
+    return owner[best], candidates[best], met[best]
