@@ -96,9 +96,12 @@ class Agent:
         # Huber: a few misjudged steps must not throw the network. Members are independent: sum over them.
         errors = torch.nn.functional.huber_loss(td_error, torch.zeros_like(td_error), reduction="none")
         q_loss = (batch.weights * errors).mean(1).sum()
-        parameters = self.parameters(batch.states)
+        raw = self.parameters.raw(batch.states)
+        parameters = self.parameters.squash(raw)
         potential = self.q.head(codes, parameters, frozen=True)
         policy_loss = -(potential * batch.allowed).sum(-1).mean(1).sum()  # ReLAX §4.2: -Σ_k Q(s, k, v_k(s))
+        # A squashed parameter at its end has no gradient to come back: keep it from going there for nothing.
+        policy_loss = policy_loss + self.config.parameter_decay * (raw.square() * batch.allowed).sum(-1).mean(1).sum()
         loss = q_loss + policy_loss + self._curiosity_loss(batch, parameters)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]

@@ -36,6 +36,7 @@ class ReLAXConfig:
     discount: float = 0.2  # γ
     steps_of_return: int = 2  # n of the n-step target
     learning_rate: float = 3e-3  # Adam, falling linearly to a tenth
+    parameter_decay: float = 3e-3  # pull of the parameter network's raw outputs to 0, against saturation
     batch: int = 128  # transitions of one update
     target_rate: float = 0.02  # share of the online network taken over by the target network at each update
     priority_exponent: float = 0.6  # β of p ∝ |TD error|^β; 0 draws uniformly
@@ -68,6 +69,9 @@ class ReLAXConfig:
     local_radius: float = 1.0  # L2, standard deviations
     local_steps: int = 60
     local_episodes: int = 16  # side by side for each target
+    local_batch: int = 32  # transitions of one update of each agent
+    local_updates: int = 3  # updates per step
+    local_learning_rate: float = 1e-3  # of fine-tuning; from scratch `learning_rate` holds
     pretrained: bool = True  # Local starts from Global's weights; False trains it from scratch, as the paper compares
 
     def __post_init__(self) -> None:

@@ -148,6 +148,7 @@ class CounterfactualEnv(VectorEnv[Any, Any, Any]):
             "shaping": np.clip(closed / self.observer.gap_scale, -1.0, 1.0),
             "met": met,
             "values": after.values,
+            "start": after.start,
         }
         done = met | over
         if done.any():

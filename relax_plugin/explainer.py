@@ -1,26 +1,55 @@
 """ReLAX: the explainer of the paper in its two variants, Global and Local (§4.4)."""
 
-from typing import Any, Literal
+import warnings
+from pathlib import Path
+from typing import Any, Literal, Self
 
 import numpy as np
 
-from relax_plugin.actions import ActionTable
 from relax_plugin.agent import Agent
-from relax_plugin.base import CounterfactualExplainer
 from relax_plugin.config import ReLAXConfig
 from relax_plugin.environment import CounterfactualEnv, Episodes, Observer
+from relax_plugin.errors import InputError, NotFittedError
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
-from relax_plugin.problem import Floats, Problem, Proposals
+from relax_plugin.guided import GuidedExplainer
+from relax_plugin.local import explain_locally, rank_cost
+from relax_plugin.persistence import load_explainer, save_explainer
+from relax_plugin.problem import Booleans, Floats, Problem, Proposals
 from relax_plugin.refine import refine
-from relax_plugin.search import Budget, guided_search
-from relax_plugin.slots import fill_slots
-from relax_plugin.starts import draw_starts, random_goals
-from relax_plugin.stepwise import Moves, greedy_search
+from relax_plugin.search import Ranker
+from relax_plugin.starts import draw_starts, random_goals, typical_gap
 from relax_plugin.training import History, one_thread, roll_out, score, train
 
 
-class ReLAX(CounterfactualExplainer):
+class ReLAX(GuidedExplainer):
+    """Counterfactuals by a deep reinforcement learning agent that changes one feature after the other.
+
+    Parameters
+    ----------
+    model, space, goal, max_changes, seed
+        As for every explainer.
+    variant : "global" or "local"
+        One agent for all rows, or one fine-tuned on each row when it is explained.
+    effort : "search", "refined" or "policy"
+        "policy" is the paper: the agent's own path, at most `max_changes` model calls a batch. "refined" then reverts
+        changes that are not needed and bisects the others towards the original. "search" looks around the agent's
+        path within `rows_per_instance`, falls back to greedy search for what is unsolved, and refines.
+    rows_per_instance : int
+        Model rows a query for "search".
+    fallback : bool
+        Whether "search" may use more rows for queries it could not solve.
+    config : ReLAXConfig, optional
+    progress : bool
+        Whether `fit` shows a progress bar on a terminal.
+
+    Attributes
+    ----------
+    agent_ : Agent
+    history_ : History
+        How training went.
+    """
+
     def __init__(
         self,
         model: Any,
@@ -31,90 +60,123 @@ class ReLAX(CounterfactualExplainer):
         goal: Goal | None = None,
         max_changes: int | None = 5,
         rows_per_instance: int = 40,
+        fallback: bool = True,
         seed: int = 0,
         config: ReLAXConfig | None = None,
         progress: bool = True,
     ) -> None:
-        super().__init__(model, space, goal=goal, max_changes=max_changes, seed=seed)
+        super().__init__(
+            model,
+            space,
+            goal=goal,
+            max_changes=max_changes,
+            rows_per_instance=rows_per_instance,
+            fallback=fallback,
+            seed=seed,
+        )
         self.variant = variant
         self.effort = effort
-        self.rows_per_instance = rows_per_instance
         self.config = config
         self.progress = progress
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
-        config = self.config or ReLAXConfig()
-        changes = min(self.max_changes or len(self.space_), len(self.space_))
+        for name, accepted in (("variant", ("global", "local")), ("effort", ("search", "refined", "policy"))):
+            if getattr(self, name) not in accepted:
+                raise InputError(f"{name} is {getattr(self, name)!r}; accepted are {accepted}.")
+        self.config_ = self.config or ReLAXConfig()
+        held_out = min(self.config_.validation_rows, len(values) // 5)
         order = rng.permutation(len(values))
-        held_out = min(config.validation_rows, len(values) // 5)
         validation, training = values[order[:held_out]], values[order[held_out:]]
-        starts = draw_starts(training, self.blackbox_, self.goal_, changes, config, rng)
-        gap = starts.goal.gap(starts.answer)
-        scale = float(max(np.quantile(np.abs(gap), 0.75), 1e-6))
-        self.moves_ = Moves.quantiles(training, self.space_, 3)
-        self.actions_ = ActionTable(self.space_, config.actions)
-        self.observer_ = Observer(self.space_, self.actions_, changes, scale)
-        starts = starts.rows(self.observer_.allowed(starts).any(axis=1))
-        env = CounterfactualEnv(starts, self.observer_, self.blackbox_, config, config.episodes)
-        inputs = int(np.prod(env.single_observation_space.shape))
-        self.agent_ = Agent(inputs, len(self.actions_), config, self.blackbox_.has_scores, self.seed)
-        checks = self._validation_episodes(validation, changes, rng)
+        starts = draw_starts(training, self.blackbox_, self.goal_, self._most_changes(), self.config_, rng)
+        self._prepare(training, self.config_.actions, typical_gap(starts))
+        starts = starts.rows(np.flatnonzero(self.observer_.allowed(starts).any(axis=1)))
+        self.history_ = History()
+        inputs = self.observer_.observe(self._episodes(values[:1], rng)).shape[1]
+        self.agent_ = Agent(inputs, len(self.actions_), self.config_, self.blackbox_.has_scores, self.seed)
+        if self.variant == "local" and not self.config_.pretrained:
+            return
+        if len(starts.start) == 0 or self._is_constant(starts):
+            warnings.warn(
+                "the model gives the same answer to every training row: nothing can be learned, and explain will "
+                "only find what a search without training finds.",
+                stacklevel=3,
+            )
+            return
+        env = CounterfactualEnv(starts, self.observer_, self.blackbox_, self.config_, self.config_.episodes)
+        checks = self._episodes(validation if held_out else training, rng)
 
         def validate() -> dict[str, float]:
             return score(self.space_, *roll_out(self.agent_, self.observer_, self.blackbox_, checks))
 
         with one_thread():
-            self.history_: History = train(env, self.agent_, config, rng, validate, progress=self.progress)
+            self.history_ = train(env, self.agent_, self.config_, rng, validate, progress=self.progress)
 
-    def _validation_episodes(self, values: Values, changes: int, rng: np.random.Generator) -> Episodes:
+    def _episodes(self, values: Values, rng: np.random.Generator) -> Episodes:
+        """Episodes from these rows without further constraints, those that meet the goal already left out."""
         answer = self.blackbox_.ask(values)
         goals = random_goals(self.goal_, self.blackbox_, answer, rng)
-        open_ = np.flatnonzero(~goals.met(answer))
-        return Episodes.begin(values[open_], answer.rows(open_), goals.rows(open_), self.space_.limits(), changes)
+        open_ = np.flatnonzero(~goals.met(answer)) if len(values) > 1 else np.arange(len(values))
+        limits = self.space_.limits()
+        return Episodes.begin(values[open_], answer.rows(open_), goals.rows(open_), limits, self.observer_.max_changes)
 
-    def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
-        with one_thread():
-            return fill_slots(problem, n, self._solve, rng)
+    def _is_constant(self, starts: Episodes) -> bool:
+        answers = starts.answer.output[:, None] if starts.answer.scores is None else starts.answer.scores
+        return bool((answers == answers[0]).all())
+
+    def _ranker(self) -> Ranker:
+        return AgentRanker(self.agent_, self.observer_)
 
     def _solve(self, problem: Problem, rng: np.random.Generator) -> Proposals:
-        proposals = Proposals.empty(problem, 1)
-        if self.effort == "search":
-            ranker = getattr(self, "ranker", None) or AgentRanker(self.agent_, self.observer_)
-            budget = getattr(self, "budget", None) or Budget.of(self.rows_per_instance - 4)
-            values, met = guided_search(problem, ranker, self.observer_, budget)
-            proposals.stage[met, 0] = "search"
-            open_ = np.flatnonzero(~met)
-            if len(open_):
-                part = problem.part(open_)
-                values[open_], met[open_] = guided_search(part, ranker, self.observer_, Budget.of(4 * budget.rows))
-                problem.rows[open_] += part.rows
-                proposals.stage[open_[met[open_]], 0] = "wide search"
-            proposals.values[:, 0], proposals.offered[:, 0] = values, met
-            self._fall_back(problem, proposals)
-            return proposals
+        with one_thread():
+            if self.variant == "local" and not self.config_.pretrained:
+                made = Proposals.empty(problem, 1)
+            elif self.effort == "search":
+                made = super()._solve(problem, rng)
+            else:
+                made = self._follow_policy(problem)
+            if self.variant == "local":
+                self._improve_locally(problem, made)
+        return made
+
+    def _follow_policy(self, problem: Problem) -> Proposals:
+        """The agent's own path, and with effort "refined" what can be taken back of it."""
+        made = Proposals.empty(problem, 1)
         episodes = Episodes.begin(problem.start, problem.before, problem.goal, problem.limits, problem.max_changes)
         final, met = roll_out(self.agent_, self.observer_, self.blackbox_, episodes)
-        problem.rows[:] += (final.used & ~episodes.used).sum(axis=1)
-        values = final.values
+        problem.rows[:] += episodes.left - final.left
+        solved = np.flatnonzero(met)
+        if self.effort == "refined":
+            final.values[solved] = refine(problem, final.values[solved], solved)
+        made.values[:, 0], made.offered[:, 0] = final.values, met
+        made.stage[solved, 0] = self.effort
+        return made
+
+    def _improve_locally(self, problem: Problem, made: Proposals) -> None:
+        """Replace Global's answer where Local found a better one: never worse than Global on any row."""
+        weights = self.agent_.weights_by_name() if self.config_.pretrained else None
+        values, met = explain_locally(problem, self.observer_, self.config_, weights, self.seed)
         solved = np.flatnonzero(met)
         if self.effort != "policy":
             values[solved] = refine(problem, values[solved], solved)
-        proposals.values[:, 0], proposals.offered[:, 0] = values, met
-        proposals.stage[solved, 0] = "policy"
-        return proposals
+        everyone = np.arange(len(problem))
+        better = met & (
+            ~made.offered[:, 0]
+            | (rank_cost(problem, values, everyone) < rank_cost(problem, made.values[:, 0], everyone))
+        )
+        made.values[better, 0], made.offered[better, 0] = values[better], True
+        made.stage[better, 0] = "local"
+        made.note[better] = ""
 
-    def _fall_back(self, problem: Problem, proposals: Proposals) -> None:
-        open_ = np.flatnonzero(~proposals.offered[:, 0])
-        if len(open_) == 0 or not self.blackbox_.has_scores:
-            return
-        part = problem.part(open_)
-        values, met, _ = greedy_search(part, self.moves_, problem.max_changes)
-        solved = np.flatnonzero(met)
-        values[solved] = refine(part, values[solved], solved)
-        problem.rows[open_] += part.rows
-        proposals.values[open_[solved], 0] = values[solved]
-        proposals.offered[open_[solved], 0] = True
-        proposals.stage[open_[solved], 0] = "fallback"
+    def save(self, path: str | Path) -> None:
+        """Write the fitted explainer without its model: one file of safetensors with a JSON header, no code."""
+        if not hasattr(self, "agent_"):
+            raise NotFittedError("this ReLAX is not fitted; call fit(X) before save.")
+        save_explainer(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path, *, model: Any) -> Self:
+        """Read what `save` wrote, for the model it was fitted to; nothing in the file is executed."""
+        return load_explainer(cls, Path(path), model)
 
 
 class AgentRanker:
@@ -124,4 +186,5 @@ class AgentRanker:
         self.agent, self.observer = agent, observer
 
     def rank(self, episodes: Episodes) -> tuple[Floats, Floats]:
-        return self.agent.evaluate(self.observer.observe(episodes), self.observer.allowed(episodes))
+        allowed: Booleans = self.observer.allowed(episodes)
+        return self.agent.evaluate(self.observer.observe(episodes), allowed)

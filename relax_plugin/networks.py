@@ -44,14 +44,17 @@ class QNetwork(nn.Module):
         self, members: int, inputs: int, actions: int, hidden: int, code: int, generator: torch.Generator
     ) -> None:
         super().__init__()
-        self.actions, self.code = actions, code
+        self.actions, self.code = actions, code + 1
         self.trunk = trunk(members, inputs, hidden, generator)
-        self.coder = MemberLinear(members, hidden, actions * code, generator)
+        self.coder = MemberLinear(members, hidden, actions * (code + 1), generator)
         self.effect = nn.Parameter(torch.randn(members, 1, actions, code, generator=generator))
         self.readout = nn.Parameter(torch.randn(members, 1, actions, code, generator=generator) / math.sqrt(code))
 
     def codes(self, states: Tensor) -> Tensor:
-        """What the state says about each action (members, batch, actions, code)."""
+        """What the state says about each action (members, batch, actions, 1 + code).
+
+        The first number is a value by itself: an action whose rectified units all fell silent could not recover.
+        """
         members, batch, _ = states.shape
         return torch.as_tensor(self.coder(self.trunk(states))).view(members, batch, self.actions, self.code)
 
@@ -60,7 +63,7 @@ class QNetwork(nn.Module):
         effect, readout = (self.effect, self.readout)
         if frozen:
             codes, effect, readout = codes.detach(), effect.detach(), readout.detach()
-        return (torch.relu(codes + parameters.unsqueeze(-1) * effect) * readout).sum(-1)
+        return _value(codes, parameters, effect, readout)
 
     def forward(self, states: Tensor, parameters: Tensor) -> Tensor:
         return self.head(self.codes(states), parameters)
@@ -70,8 +73,13 @@ class QNetwork(nn.Module):
         members, batch = actions.shape
         index = actions.unsqueeze(-1).expand(members, batch, self.code)
         chosen = codes.gather(2, index.unsqueeze(2)).squeeze(2)
-        effect, readout = (w.squeeze(1).gather(1, index) for w in (self.effect, self.readout))
-        return (torch.relu(chosen + parameters.unsqueeze(-1) * effect) * readout).sum(-1)
+        effect, readout = (w.squeeze(1).gather(1, index[..., 1:]) for w in (self.effect, self.readout))
+        return _value(chosen, parameters, effect, readout)
+
+
+def _value(codes: Tensor, parameters: Tensor, effect: Tensor, readout: Tensor) -> Tensor:
+    units = torch.relu(codes[..., 1:] + parameters.unsqueeze(-1) * effect)
+    return codes[..., 0] + (units * readout).sum(-1)
 
 
 class ParameterNetwork(nn.Module):
@@ -86,5 +94,11 @@ class ParameterNetwork(nn.Module):
         self.output = MemberLinear(members, hidden, actions, generator)
 
     def forward(self, states: Tensor) -> Tensor:
-        raw = self.output(self.trunk(states))
+        return self.squash(self.raw(states))
+
+    def raw(self, states: Tensor) -> Tensor:
+        """The parameters before they are squashed into their range."""
+        return torch.as_tensor(self.output(self.trunk(states)))
+
+    def squash(self, raw: Tensor) -> Tensor:
         return torch.tanh(raw) if self.signed else torch.sigmoid(raw + 1.0)

@@ -98,17 +98,19 @@ def bisect(
     The change worth least is moved first: whatever is taken back there need not be kept elsewhere. Where the gap is
     known on both sides, every other trial is where a straight line through them would meet the goal, a little beyond.
     With `most_rows` (one a query) candidates of one query compete: those that cannot become the closest are given
-    up, and the rows left are shared out evenly over candidates and changes.
+    up, and the rows left are shared out evenly over candidates and changes. A change none of whose shorter forms
+    failed may not be needed at all: it is tried without, as long as others remain.
     """
     values = values.copy()
     start = problem.start[owner]
     limits = problem.limits.rows(owner)
-    changed = (values != start) & ~problem.space.is_categorical
+    changed = values != start
     order = np.argsort(np.where(changed, np.nan_to_num(worth, nan=0.0), np.inf), axis=1, kind="stable")
     everyone = np.arange(len(values))
     for turn in range(int(changed.sum(axis=1).max(initial=0))):
         feature = order[:, turn]
-        active = everyone[changed[everyone, feature]]
+        concerned = everyone[changed[everyone, feature]]
+        active = concerned[~problem.space.is_categorical[feature[concerned]]]
         failed = start[everyone, feature]  # the nearest value known not to meet the goal, and its gap
         gap_failed, gap_met = np.full(len(values), np.nan), np.full(len(values), np.nan)
         if most_rows is not None:
@@ -139,6 +141,13 @@ def bisect(
             met, gap = problem.judge(trial, owner[active])
             values[active[met]], gap_met[active[met]] = trial[met], gap[met]
             failed[active[~met]], gap_failed[active[~met]] = middle[~met], gap[~met]
+        several = (values[concerned] != start[concerned]).sum(axis=1) > 1
+        doubtful = concerned[several & (failed[concerned] == start[concerned, feature[concerned]])]
+        if len(doubtful):
+            without = values[doubtful]
+            without[np.arange(len(doubtful)), feature[doubtful]] = failed[doubtful]
+            met, _ = problem.judge(without, owner[doubtful])
+            values[doubtful[met]] = without[met]
     return values
 
 

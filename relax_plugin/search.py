@@ -13,7 +13,7 @@ from relax_plugin.blackbox import Answer
 from relax_plugin.environment import Episodes, Observer
 from relax_plugin.features import Values
 from relax_plugin.problem import Booleans, Floats, Integers, Problem
-from relax_plugin.refine import bisect, undo
+from relax_plugin.refine import bisect
 
 HALVINGS = 7  # of each change, while the budget lasts
 ROWS_PER_CHANGE = 4  # refinement rows below which a change is not shortened well
@@ -156,17 +156,12 @@ def shortlist(problem: Problem, valid: Beam, budget: Budget) -> Beam:
 
 
 def finish(problem: Problem, chosen: Beam, budget: Budget) -> Values:
-    """Shorten the shortlisted candidates, keep each owner's closest, and undo what it does not need.
-
-    Rows come in the order of owners. Undoing comes last, where it is cheap: one candidate a query is left.
-    """
-    changes = problem.changed(chosen.episodes.values, chosen.owner).sum(axis=1)
-    reserved = np.zeros(len(problem), dtype=np.int64)
-    reserved[chosen.owner] = np.where(changes > 1, changes, 0)
-    values = bisect(problem, chosen.episodes.values, chosen.owner, chosen.worth, HALVINGS, budget.rows - reserved)
-    order = np.lexsort((problem.distance(values, chosen.owner), chosen.owner))
-    owner, first = np.unique(chosen.owner[order], return_index=True)
-    return undo(problem, values[order[first]], owner)[0]
+    """Shorten the shortlisted candidates and keep each owner's sparsest, then closest; rows in the order of owners."""
+    most_rows = np.full(len(problem), budget.rows)
+    values = bisect(problem, chosen.episodes.values, chosen.owner, chosen.worth, HALVINGS, most_rows)
+    changes = problem.changed(values, chosen.owner).sum(axis=1)
+    order = np.lexsort((problem.distance(values, chosen.owner), changes, chosen.owner))
+    return values[order[np.unique(chosen.owner[order], return_index=True)[1]]]
 
 
 def strongest(children: Beam, beam: int, has_scores: bool) -> Integers:

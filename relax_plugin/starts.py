@@ -37,6 +37,15 @@ def draw_starts(
     return Episodes.begin(start, answer.rows(chosen), goals.rows(chosen), limits, max_changes)
 
 
+def typical_gap(starts: Episodes) -> float:
+    """A typical distance of starts from their goals: the unit in which the agent sees gaps and is rewarded for them.
+
+    A quantile, since models differ: AdaBoost's probabilities live near one half, a network's at 0 and 1.
+    """
+    gap = np.abs(starts.goal.gap(starts.answer))
+    return float(max(np.quantile(gap, 0.75), 1e-6)) if gap.any() else 1.0
+
+
 def around(
     targets: Values, space: FeatureSpace, limits: Limits, radius: float, count: int, rng: np.random.Generator
 ) -> Values:

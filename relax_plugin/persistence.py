@@ -1,0 +1,127 @@
+"""Saving and loading a fitted ReLAX: safetensors with a JSON header. The file is data; the model is not in it."""
+
+import json
+import os
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from relax_plugin.actions import ActionTable
+from relax_plugin.agent import Agent
+from relax_plugin.blackbox import BlackBox
+from relax_plugin.config import ReLAXConfig
+from relax_plugin.environment import Observer
+from relax_plugin.errors import SavedFileError
+from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.goal import Goal
+from relax_plugin.stepwise import Moves
+from relax_plugin.training import History
+
+if TYPE_CHECKING:
+    from relax_plugin.explainer import ReLAX
+
+FORMAT = "relax_plugin.ReLAX"
+VERSION = 1
+PLAIN_PARAMETERS = ("variant", "effort", "max_changes", "rows_per_instance", "fallback", "seed", "progress")
+
+Explainer = TypeVar("Explainer", bound="ReLAX")
+
+
+def save_explainer(explainer: "ReLAX", path: Path) -> None:
+    """Write to a temporary name and rename, so that a file is whole or not there."""
+    blackbox = explainer.blackbox_
+    header = {
+        "version": VERSION,
+        "parameters": {name: getattr(explainer, name) for name in PLAIN_PARAMETERS},
+        "config": asdict(explainer.config_),
+        "goal": explainer.goal_.to_dict(),
+        "space": explainer.space_.to_dict(),
+        "inputs": explainer.agent_.inputs,
+        "gap_scale": explainer.observer_.gap_scale,
+        "changes": explainer.observer_.max_changes,
+        "model": {
+            "task": blackbox.task,
+            "has_scores": blackbox.has_scores,
+            "classes": None if blackbox.classes is None else blackbox.classes.tolist(),
+            "least_probability": blackbox.least_probability,
+            "strict": blackbox.strict,
+        },
+        "history": explainer.history_.rows,
+        "stopped": explainer.history_.stopped,
+    }
+    tensors = explainer.agent_.weights_by_name()
+    tensors["moves.feature"] = torch.from_numpy(explainer.moves_.feature)
+    tensors["moves.value"] = torch.from_numpy(explainer.moves_.value)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    try:
+        save_file(tensors, temporary, metadata={"format": FORMAT, "header": json.dumps(header)})
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load_explainer(cls: type[Explainer], path: Path, model: Any) -> Explainer:
+    """A fitted explainer from a file, checked against the model it is given."""
+    header, tensors = _read(path)
+    space, goal = FeatureSpace.from_dict(header["space"]), Goal.from_dict(header["goal"])
+    config = ReLAXConfig(**header["config"])
+    explainer = cls(model, space, goal=goal, config=config, **header["parameters"])
+    explainer.space_, explainer.goal_, explainer.config_ = space, goal, config
+    explainer.blackbox_ = _blackbox(model, space, header["model"])
+    explainer.actions_ = ActionTable(space, config.actions)
+    explainer.observer_ = Observer(space, explainer.actions_, header["changes"], header["gap_scale"])
+    explainer.moves_ = Moves(tensors.pop("moves.feature").numpy(), tensors.pop("moves.value").numpy())
+    explainer.history_ = History(header["history"], header["stopped"])
+    has_scores = explainer.blackbox_.has_scores
+    explainer.agent_ = Agent(header["inputs"], len(explainer.actions_), config, has_scores, explainer.seed)
+    try:
+        explainer.agent_.load_weights(tensors)
+    except RuntimeError as error:
+        raise SavedFileError(f"{path} does not hold the weights its header describes: {error}") from error
+    return explainer
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    if not path.is_file():
+        raise SavedFileError(f"there is no file {path}.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError) as error:
+        raise SavedFileError(f"{path} is no safetensors file, or it is cut off: {error}.") from error
+    if metadata.get("format") != FORMAT:
+        raise SavedFileError(f"{path} was not written by ReLAX.save.")
+    header = json.loads(metadata["header"])
+    if header["version"] > VERSION:
+        raise SavedFileError(f"{path} has version {header['version']}; this package reads up to {VERSION}.")
+    return header, tensors
+
+
+def _blackbox(model: Any, space: FeatureSpace, saved: dict[str, Any]) -> BlackBox:
+    """The model as a BlackBox that answers as the one the explainer was fitted to, or a refusal."""
+    blackbox = model if isinstance(model, BlackBox) else BlackBox(model, space, task=saved["task"])
+    blackbox.space = space
+    blackbox.learn(_middle_row(space))  # one row shows how this model answers
+    own = None if blackbox.classes is None else blackbox.classes.tolist()
+    if blackbox.task != saved["task"] or blackbox.has_scores != saved["has_scores"]:
+        raise SavedFileError("the model answers otherwise than the one this explainer was fitted to; fit a new one.")
+    if saved["has_scores"] and own != saved["classes"]:
+        raise SavedFileError(f"the model's classes are {own}, but the explainer was fitted to {saved['classes']}.")
+    blackbox.classes = None if saved["classes"] is None else np.asarray(saved["classes"])
+    blackbox.least_probability, blackbox.strict = saved["least_probability"], saved["strict"]
+    return blackbox
+
+
+def _middle_row(space: FeatureSpace) -> Values:
+    middle = [f.choices.index(True) if f.kind == "categorical" else 0.5 * (f.low + f.high) for f in space.features]
+    row = np.array([middle], dtype=np.float64)
+    return np.where(space.is_categorical, row, space.limits().round_to_grid(row))
