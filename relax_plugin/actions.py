@@ -36,6 +36,7 @@ class ActionTable:
                 rows += [(j, 1, -1), (j, -1, -1)] if style == "directional" else [(j, 0, -1)]
         table = np.array(rows, dtype=np.int64).reshape(-1, 3)
         self.feature, self.sign, self.category = table[:, 0], table[:, 1], table[:, 2]
+        self.range = np.array([f.high - f.low for f in space.features])
         self.space = space
         self.style = style
 
@@ -71,7 +72,7 @@ class ActionTable:
             end = np.where(sign > 0, high, low)
             moved = origin + magnitude * (end - origin)
         else:
-            reach = limits.high[0, feature] - limits.low[0, feature]
+            reach = self.range[feature]
             sign = np.where(magnitude >= 0, 1, -1)
             moved = origin + np.clip(magnitude, -1.0, 1.0) * reach
         moved = limits.round_cells(moved, feature)

@@ -33,7 +33,7 @@ class Agent:
         self, inputs: int, actions: int, config: ReLAXConfig, has_scores: bool, seed: int, members: int = 1
     ) -> None:
         self.inputs, self.actions, self.members, self.config = inputs, actions, members, config
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(int(seed))
         signed = config.actions == "signed"
         self.q = QNetwork(members, inputs, actions, config.hidden, config.code, generator)
         self.parameters = ParameterNetwork(members, inputs, actions, config.hidden, signed, generator)
@@ -113,10 +113,10 @@ class Agent:
         """ReLAX §4.3: the predictors imitate, and the policy is drawn to parameters that are new."""
         loss = torch.zeros(())
         if self.state_weight:
-            loss = loss + self.members * self.state_novelty.loss(batch.states)
+            loss = loss + self.state_novelty.loss(batch.states)
         if self.action_weight:
             taken = action_inputs(batch.states, batch.actions, batch.parameters, self.actions)
-            loss = loss + self.members * self.action_novelty.loss(taken)
+            loss = loss + self.action_novelty.loss(taken)
             chosen = parameters.gather(-1, batch.actions.unsqueeze(-1)).squeeze(-1)
             proposed = action_inputs(batch.states, batch.actions, chosen, self.actions)
             frozen = copy_without_gradient(self.action_novelty, proposed)
@@ -130,8 +130,8 @@ class Agent:
     def _follow(self) -> None:
         """Target networks follow slowly."""
         with torch.no_grad():
-            online = [*self.q.parameters(), *self.parameters.parameters()]
-            targets = [*self.target_q.parameters(), *self.target_parameters.parameters()]
+            online: list[Tensor] = [*self.q.parameters(), *self.parameters.parameters()]
+            targets: list[Tensor] = [*self.target_q.parameters(), *self.target_parameters.parameters()]
             torch._foreach_lerp_(targets, online, self.config.target_rate)
 
     # Weights as plain tensors: for the best so far, for Local, for files.

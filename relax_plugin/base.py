@@ -170,6 +170,9 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
             part = problem.part(pending)
             made = self._generate(part, n, np.random.default_rng(self.seed))
             problem.rows[pending] += part.rows
+            found[pending], after[pending] = False, before.output[pending, None]
+            if scores is not None and before.scores is not None:
+                scores[pending] = before.scores[pending, None]
             proposals.values[pending], proposals.offered[pending] = made.values, made.offered
             proposals.stage[pending], proposals.note[pending] = made.stage, made.note
             query, slot = np.nonzero(proposals.offered & np.isin(np.arange(len(values)), pending)[:, None])

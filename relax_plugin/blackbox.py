@@ -10,11 +10,10 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from sklearn.base import is_classifier, is_regressor
 
 from relax_plugin.errors import InputError, ModelError
 from relax_plugin.features import FeatureSpace, Rows, Values
-from relax_plugin.readers import Reader, make_reader
+from relax_plugin.readers import Reader, make_reader, told_task
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Task = Literal["auto", "classification", "regression"]
@@ -79,7 +78,13 @@ class BlackBox:
 
     @property
     def has_probabilities(self) -> bool:
-        return self.task == "classification" and self.reader.score_kind == "probability"
+        scored = self.task == "classification" and self.reader.has_scores
+        return scored and self.reader.score_kind == "probability"
+
+    @property
+    def rows_per_question(self) -> int:
+        """Rows that asking one row costs: two where scores and `predict` are asked apart at every question."""
+        return 2 if self.strict and self.task == "classification" and self.reader.has_scores else 1
 
     def learn(self, values: Values) -> Answer:
         """Ask the training rows once to see the classes, the grain of the scores, and whether ties matter."""
@@ -88,6 +93,7 @@ class BlackBox:
             return Answer(_finite_numbers(raw_output, "value"))
         known = self.reader.classes(scores)
         if known is None:
+            _refuse_missing(raw_output)
             _refuse_fractions(raw_output)
         self.classes = np.unique(np.asarray(raw_output)) if known is None else np.asarray(known)
         if scores is None:
@@ -100,6 +106,12 @@ class BlackBox:
         if self.reader.labels_apart:
             labels, _ = self._call(self._rows(values), want_labels=True)
             codes = self._codes(labels)
+            if (codes == UNKNOWN_CLASS).any():
+                stranger = labels[int(np.argmax(codes == UNKNOWN_CLASS))]
+                raise ModelError(
+                    f"the model predicts {stranger!r}, which is not among its classes {self.classes.tolist()}; "
+                    "give it the attribute classes_, or pass its predict alone."
+                )
             self.strict = bool((codes != output).any())
             output = codes
         return Answer(output, scores)
@@ -173,14 +185,14 @@ class BlackBox:
             )
         if scores is not None:
             scores = _finite_numbers(scores, "score")
+            if self.classes is not None and scores.shape[1:] != (len(self.classes),):
+                raise ModelError(
+                    f"the model answered scores of shape {scores.shape}, but has {len(self.classes)} classes."
+                )
         return labels, scores
 
     def _codes(self, labels: Any) -> Floats:
-        labels = np.asarray(labels)
-        if pd.isna(labels).any():
-            raise ModelError(
-                f"the model answered {labels[pd.isna(labels)][0]!r} for row {int(np.argmax(pd.isna(labels)))}."
-            )
+        _refuse_missing(labels)
         assert self.classes is not None
         codes = pd.Index(self.classes).get_indexer(pd.Index(labels))
         return np.where(codes < 0, UNKNOWN_CLASS, codes).astype(np.float64)
@@ -189,16 +201,21 @@ class BlackBox:
 def _task_of(model: Any, reader: Reader, task: str) -> str:
     if task != "auto":
         return task
-    if reader.task is not None:
-        return reader.task
-    if is_regressor(model):
-        return "regression"
-    if is_classifier(model) or reader.has_scores or not hasattr(model, "predict"):
+    told = reader.task or told_task(model)
+    if told is not None:
+        return told
+    if reader.has_scores or not hasattr(model, "predict"):
         return "classification"
     raise ModelError(
         f"a {type(model).__name__} may be a classifier or a regressor; "
         "wrap it as BlackBox(model, task='classification') or task='regression'."
     )
+
+
+def _refuse_missing(labels: Any) -> None:
+    missing = pd.isna(np.asarray(labels))
+    if missing.any():
+        raise ModelError(f"the model answered {np.asarray(labels)[missing][0]!r} for row {int(np.argmax(missing))}.")
 
 
 def _refuse_fractions(labels: Any) -> None:

@@ -18,8 +18,8 @@ MOST_DECIMALS = 6  # a float column written with at most so many decimals keeps 
 class Feature:
     """One column: its kind, what it may become, and its dtype.
 
-    `low`, `high`, `step`, `mean`, `scale` are in the user's unit, allowed values being `anchor` + k `step`; for a categorical feature `low` and `high` are
-    positions in `categories`, and `choices` says which of them may be chosen.
+    `low`, `high`, `step`, `mean`, `scale` are in the user's unit, allowed values being `anchor` + k `step`. For a
+    categorical feature `low` and `high` are positions in `categories`, and `choices` says which may be chosen.
     """
 
     name: Hashable
@@ -57,6 +57,12 @@ def with_bounds(feature: Feature, bound: Sequence[Any]) -> Feature:
     high = feature.high if bound[1] is None else float(bound[1])
     if not (np.isfinite(low) and np.isfinite(high) and low <= high):
         raise ConstraintError(f"the bounds of feature {feature.name!r} are {bound}; give finite low <= high.")
+    least, most = _range_of(feature.dtype)
+    if low < least or high > most:
+        raise ConstraintError(
+            f"the bounds of feature {feature.name!r} are {bound}, but its dtype {feature.dtype} holds only "
+            f"[{least:g}, {most:g}]; widen the dtype of the training rows."
+        )
     return replace(feature, low=low, high=high)
 
 
@@ -67,7 +73,8 @@ def narrowed(feature: Feature, bound: Sequence[Any]) -> Feature:
     low, high = max(feature.low, asked.low), min(feature.high, asked.high)
     if low > high:
         raise ConstraintError(
-            f"the bounds {list(bound)} of feature {feature.name!r} lie outside its own, [{feature.low}, {feature.high}]."
+            f"the bounds {list(bound)} of feature {feature.name!r} lie outside its own, "
+            f"[{feature.low}, {feature.high}]."
         )
     return replace(asked, choices=choices, low=low, high=high)
 
@@ -91,6 +98,8 @@ def refuse_missing(name: Hashable, column: "pd.Series[Any]") -> None:
 
 
 def numbers_of(name: Hashable, column: "pd.Series[Any]") -> np.ndarray[Any, np.dtype[np.float64]]:
+    if len(column) and pd.api.types.is_string_dtype(column):  # numbers as text would be cast silently
+        raise InputError(f"feature {name!r} should be numeric, but is text in row 0: {column.iloc[0]!r}.")
     try:
         numbers = column.to_numpy(dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -138,8 +147,9 @@ def numeric_feature(name: Hashable, column: "pd.Series[Any]", continuous: bool) 
         name=name,
         kind="integer" if whole else "continuous",
         dtype=column.dtype,
-        low=float(numbers.min()),
-        high=float(numbers.max()),
+        # as written: the float32 nearest to 0.7 lies below it, and 0.7 would be out of bounds
+        low=float(numbers.min()) if decimals is None else round(float(numbers.min()), decimals),
+        high=float(numbers.max()) if decimals is None else round(float(numbers.max()), decimals),
         step=step,
         mean=float(numbers.mean()),
         scale=deviation if deviation > 0 else 1.0,
@@ -166,6 +176,13 @@ def decimals_of(step: float | None, anchor: float) -> int:
         return next((d for d in range(13) if round(number, d) == number), 12)
 
     return max(places(step), places(anchor))
+
+
+def _range_of(dtype: Any) -> tuple[float, float]:
+    """Least and greatest number the dtype holds."""
+    kind = np.dtype(getattr(dtype, "numpy_dtype", dtype))
+    info = np.iinfo(kind) if kind.kind in "iu" else np.finfo(kind)
+    return float(info.min), float(info.max)
 
 
 def _item(value: Any) -> Any:

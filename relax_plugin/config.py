@@ -19,9 +19,25 @@ Where the printed paper cannot be used or was clearly worse, the default deviate
 """
 
 from dataclasses import dataclass, fields
+from math import inf, isfinite
+from numbers import Integral, Real
 from typing import Literal
 
 from relax_plugin.errors import InputError
+
+SHARES = frozenset(
+    {
+        "discount",
+        "target_rate",
+        "exploration_start",
+        "exploration_end",
+        "mixture",
+        "gaussian_share",
+        "masked_share",
+        "mask_rate",
+        "bounded_share",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -51,10 +67,10 @@ class ReLAXConfig:
     state_curiosity: float | None = None  # None: 0 with scores, 0.05 with labels only
     action_curiosity: float | None = None  # None: 0
     # Training (Algorithm 1)
-    steps: int = 240  # steps of all episodes side by side; the budget that gives the same answer everywhere
+    steps: int = 200  # steps of all episodes side by side; the budget that gives the same answer everywhere
     seconds: float | None = None  # a second budget, for impatience; the answer then depends on the machine
     episodes: int = 512  # side by side
-    updates_per_step: int = 10
+    updates_per_step: int = 8
     start_pool: int = 4096  # starts scored once
     mixture: float = 1.0  # how far a start may lie from one training row towards another; 0: training rows only
     gaussian_share: float = 0.25  # of the starts are Gaussian instead
@@ -63,8 +79,8 @@ class ReLAXConfig:
     mask_rate: float = 0.8  # highest share of features frozen
     bounded_share: float = 0.25  # of the starts have narrowed bounds, so that `bounds` works without a new fit
     validation_rows: int = 128  # training rows set aside to choose the best weights and to stop early
-    validate_every: int = 25  # steps
-    patience: int = 6  # validations without improvement before stopping
+    validate_every: int = 30  # steps
+    patience: int = 3  # validations without improvement before stopping
     # ReLAX-Local (§4.4)
     local_radius: float = 1.0  # L2, standard deviations
     local_steps: int = 60
@@ -79,9 +95,20 @@ class ReLAXConfig:
             raise InputError(f"actions is {self.actions!r}; accepted are 'directional' and 'signed'.")
         for field in fields(self):
             value = getattr(self, field.name)
-            low = -1e9 if field.name.endswith("curiosity") else 1 if field.type == "int" or field.type is int else 0
-            if isinstance(value, int | float) and not isinstance(value, bool) and not value >= low:
-                raise InputError(f"{field.name} is {value}, but must be at least {low}.")
+            if field.name in ("actions", "pretrained") or (value is None and field.default is None):
+                continue
+            kind, low, high = Real, 0.0, inf
+            if field.type is int:
+                kind, low = Integral, 1
+            elif field.name.endswith("curiosity"):
+                low = -inf
+            elif field.name in SHARES:
+                high = 1.0
+            if not isinstance(value, kind) or not isfinite(value) or not low <= float(value) <= high:
+                raise InputError(
+                    f"{field.name} is {value!r}, but must be a {'whole' if kind is Integral else 'finite'} number"
+                    f"{f' from {low:g}' if isfinite(low) else ''}{f' to {high:g}' if isfinite(high) else ''}."
+                )
 
     @classmethod
     def paper(cls) -> "ReLAXConfig":

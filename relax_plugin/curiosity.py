@@ -25,21 +25,23 @@ class RandomNetworkDistillation(nn.Module):
         self.target = network().requires_grad_(False)
         self.predictor = network()
         self.scale: Tensor
-        self.register_buffer("scale", torch.ones(()))
+        self.register_buffer("scale", torch.ones(members, 1))
+        self.updates = 0
 
     def error(self, x: Tensor) -> Tensor:
         """Squared error of the imitation (members, batch): the curiosity r^i of the paper."""
-        return (self.predictor(x) - self.target(x)).square().mean(-1)
+        return torch.as_tensor((self.predictor(x) - self.target(x)).square().mean(-1))
 
     def novelty(self, x: Tensor) -> Tensor:
         """Error in units of its running mean."""
         return self.error(x) / self.scale.clamp_min(1e-8)
 
     def loss(self, x: Tensor) -> Tensor:
-        """What trains the predictor; also keeps the running mean."""
-        error = self.error(x).mean()
-        self.scale.mul_(0.99).add_(0.01 * error.detach())
-        return error / self.scale.clamp_min(1e-8)
+        """What trains the predictors, summed over members; also keeps each member's running mean."""
+        error = self.error(x).mean(1, keepdim=True)
+        self.updates += 1
+        self.scale.lerp_(error.detach(), max(0.01, 1.0 / self.updates))  # at first the plain mean of what was seen
+        return (error / self.scale.clamp_min(1e-8)).sum()
 
 
 def action_inputs(states: Tensor, actions: Tensor, parameters: Tensor, count: int) -> Tensor:

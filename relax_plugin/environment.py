@@ -96,8 +96,10 @@ class CounterfactualEnv(VectorEnv[Any, Any, Any]):
     """The paper's environment over a pool of starts; finished episodes begin anew in the same step.
 
     An action is a pair (discrete, magnitude): a position in the ActionTable and a number in [0, 1] (directional) or
-    [-1, 1] (signed). `info["allowed"]` masks the discrete actions. The reward is exactly that of §4.1.4; what shaping
-    would add is in `info["shaping"]`. `groups` keeps parts of the pool to parts of the instances (ReLAX-Local). With autoreset, `info["final_obs"]` holds the last states of finished episodes.
+    [-1, 1] (signed). `info["allowed"]` masks the discrete actions; one that is not allowed changes nothing and costs
+    a step. The reward is exactly that of §4.1.4; what shaping
+    would add is in `info["shaping"]`. `info["final_obs"]` holds the last states of finished episodes. `groups` keeps
+    parts of the pool to parts of the instances (ReLAX-Local).
     """
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012 (gymnasium's own form)
@@ -120,6 +122,7 @@ class CounterfactualEnv(VectorEnv[Any, Any, Any]):
         self.observation_space = batch_space(self.single_observation_space, width)
         self.action_space = batch_space(self.single_action_space, width)
         self.episodes = starts.rows(np.zeros(width, dtype=np.int64))
+        self.allowed = observer.allowed(self.episodes)
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -129,13 +132,17 @@ class CounterfactualEnv(VectorEnv[Any, Any, Any]):
             self.rng = np.random.default_rng(seed)
         chosen = (options or {}).get("starts")
         self.episodes = self.pool.rows(self._draw(np.arange(self.num_envs)) if chosen is None else np.asarray(chosen))
-        return self.observer.observe(self.episodes), {"allowed": self.observer.allowed(self.episodes)}
+        self.allowed = self.observer.allowed(self.episodes)
+        return self.observer.observe(self.episodes), {"allowed": self.allowed.copy()}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """One change in every episode, one call of the model for all of them."""
         taken, magnitude = np.asarray(actions[0]), np.asarray(actions[1], dtype=np.float64)
         before = self.episodes
-        after = self.observer.advance(before, taken, magnitude, self.blackbox)
+        after = self.observer.change(before, taken, magnitude)
+        barred = ~self.allowed[np.arange(len(taken)), taken]
+        after.values[barred], after.used[barred] = before.values[barred], before.used[barred]
+        after = replace(after, answer=self.blackbox.ask(after.values))
         met = after.goal.met(after.answer)
         distance = self.observer.space.distance
         farther = distance(after.values, after.start) - distance(before.values, before.start)
@@ -152,14 +159,14 @@ class CounterfactualEnv(VectorEnv[Any, Any, Any]):
         }
         done = met | over
         if done.any():
-            info["final_obs"] = observation.copy()
+            info["final_obs"], info["_final_obs"] = observation.copy(), done
             fresh = self.pool.rows(self._draw(np.flatnonzero(done)))
             self.episodes = _replaced(after, done, fresh)
             observation[done] = self.observer.observe(fresh)
             allowed[done] = self.observer.allowed(fresh)
         else:
             self.episodes = after
-        info["allowed"] = allowed
+        self.allowed, info["allowed"] = allowed, allowed.copy()
         return observation, reward, met, over, info
 
     def _draw(self, instances: Integers) -> Integers:
@@ -177,10 +184,12 @@ def _replaced(episodes: Episodes, done: Booleans, fresh: Episodes) -> Episodes:
     def joined(old: Any, new: Any) -> Any:
         return None if old is None else np.concatenate([old, new])[order]
 
-    limits = episodes.limits
-    if len(limits.low) > 1:
-        rows = {name: joined(getattr(limits, name), getattr(fresh.limits, name)) for name in ROWWISE_LIMITS}
-        limits = replace(limits, **rows)
+    limits, rows = episodes.limits, {}
+    for name in ROWWISE_LIMITS:
+        old, new = getattr(limits, name), getattr(fresh.limits, name)
+        if (len(old), len(new)) == (len(done), done.sum()):  # else one row is shared by all episodes
+            rows[name] = joined(old, new)
+    limits = replace(limits, **rows)
     goals = {name: joined(getattr(episodes.goal, name), getattr(fresh.goal, name)) for name in ROWWISE_GOALS}
     return Episodes(
         joined(episodes.start, fresh.start),

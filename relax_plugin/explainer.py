@@ -104,6 +104,8 @@ class ReLAX(GuidedExplainer):
             return
         env = CounterfactualEnv(starts, self.observer_, self.blackbox_, self.config_, self.config_.episodes)
         checks = self._episodes(validation if held_out else training, rng)
+        if len(checks.start) == 0:  # every row set aside meets the goal already
+            checks = starts.rows(np.arange(min(self.config_.validation_rows, len(starts.start))))
 
         def validate() -> dict[str, float]:
             return score(self.space_, *roll_out(self.agent_, self.observer_, self.blackbox_, checks))
@@ -143,7 +145,7 @@ class ReLAX(GuidedExplainer):
         made = Proposals.empty(problem, 1)
         episodes = Episodes.begin(problem.start, problem.before, problem.goal, problem.limits, problem.max_changes)
         final, met = roll_out(self.agent_, self.observer_, self.blackbox_, episodes)
-        problem.rows[:] += episodes.left - final.left
+        problem.rows[:] += (episodes.left - final.left) * self.blackbox_.rows_per_question
         solved = np.flatnonzero(met)
         if self.effort == "refined":
             final.values[solved] = refine(problem, final.values[solved], solved)

@@ -101,6 +101,9 @@ class FeatureSpace:
             "bounds": list(bounds or {}),
             "steps": list(steps or {}),
         }
+        for name in ("query_id", "cf_id"):
+            if name in frame.columns:
+                raise ColumnError(f"a feature is called {name!r}, which the results call their own; rename it.")
         for argument, names in said.items():
             for name in names:
                 if name not in frame.columns:
@@ -232,8 +235,7 @@ class FeatureSpace:
         for j, feature in enumerate(self.features):
             column = original[feature.name].reset_index(drop=True)
             if changed[:, j].any():
-                column = column.copy()
-                column[changed[:, j]] = self._column(j, values[changed[:, j], j])
+                column = _with_cells(column, changed[:, j], self._column(j, values[changed[:, j], j]))
             columns[feature.name] = column
         frame = pd.DataFrame(columns).set_axis(original.index)
         return frame if self.container == "frame" else _as_array(frame, queries)
@@ -299,7 +301,7 @@ class FeatureSpace:
         return np.asarray(self.distances(a, b).sum(axis=-1))
 
     def distances(self, a: Values, b: Values) -> Values:
-        return np.where(self.is_categorical, a != b, np.abs(a - b) / self.scale)
+        return np.asarray(np.where(self.is_categorical, a != b, np.abs(a - b) / self.scale), dtype=np.float64)
 
     # Plain data, for `save`.
 
@@ -349,5 +351,18 @@ def _names(names: Iterable[Hashable], argument: str) -> list[Hashable]:
     return list(names)
 
 
+def _with_cells(column: "pd.Series[Any]", where: np.ndarray[Any, np.dtype[np.bool_]], cells: Any) -> "pd.Series[Any]":
+    """The column with new cells; in a dtype that holds both where the query's own (whole numbers, say) cannot."""
+    if column.dtype == cells.dtype:
+        column = column.copy()
+        column[where] = cells
+        return column
+    both: pd.Series[Any] = pd.concat([column[~where], pd.Series(cells, index=column.index[where])])
+    return both.sort_index()
+
+
 def _as_array(frame: pd.DataFrame, queries: Rows) -> np.ndarray[Any, Any]:
-    return frame.to_numpy(dtype=np.asarray(queries).dtype)
+    dtype = np.asarray(queries).dtype
+    if dtype.kind == "U":  # as wide as the longest text, which may be a new one
+        return frame.to_numpy(dtype=object).astype(str)
+    return frame.to_numpy(dtype=dtype if dtype.kind == "O" else np.result_type(dtype, frame.to_numpy()))

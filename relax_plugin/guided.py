@@ -1,4 +1,4 @@
-"""GuidedExplainer: what all explainers that rank actions share. Search, a wider search, a fallback, and honest notes."""
+"""GuidedExplainer: what explainers that rank actions share: search, a wider search, a fallback, honest notes."""
 
 from abc import abstractmethod
 from typing import Any
@@ -11,13 +11,14 @@ from relax_plugin.environment import Observer
 from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
-from relax_plugin.problem import Problem, Proposals
+from relax_plugin.problem import Integers, Problem, Proposals
 from relax_plugin.refine import refine
 from relax_plugin.search import Budget, Ranker, guided_search
 from relax_plugin.slots import fill_slots
 from relax_plugin.stepwise import Moves, greedy_search
 
 WIDER = 4  # a query unsolved by the search is searched again with so many times its rows
+FURTHER_CHANGES = 2  # beyond the limit, tried only to say how many would do
 FALLBACK_VALUES = 3  # low, median, high of each feature
 
 
@@ -98,13 +99,17 @@ class GuidedExplainer(CounterfactualExplainer):
         values[solved] = refine(part, values[solved], solved)
         made.values[open_[solved], 0], made.offered[open_[solved], 0] = values[solved], True
         made.stage[open_[solved], 0] = "fallback"
-        failed = np.flatnonzero(~met)
-        if len(failed):
-            further = part.part(failed)
-            beyond, reached, _ = greedy_search(further, self.moves_, part.max_changes, begin=values[failed])
-            part.rows[failed] += further.rows
-            for query, count in zip(
-                failed[reached], further.changed(beyond, np.arange(len(failed))).sum(axis=1)[reached], strict=True
-            ):
-                made.note[open_[query]] = f"none was found within {part.max_changes} changes; {count} would do"
+        self._say_what_would_do(part, values, np.flatnonzero(~met), open_, made)
         problem.rows[open_] += part.rows
+
+    def _say_what_would_do(self, part: Problem, values: Values, failed: Integers, open_: Integers, made: Any) -> None:
+        """Note for the queries that failed how many changes are enough, if a few more are."""
+        if len(failed) == 0:
+            return
+        further = part.part(failed)
+        beyond, reached, _ = greedy_search(further, self.moves_, FURTHER_CHANGES, begin=values[failed])
+        part.rows[failed] += further.rows
+        count = (beyond != further.start).sum(axis=1)
+        for query in np.flatnonzero(reached):
+            note = f"none was found within {part.max_changes} changes; {count[query]} would do"
+            made.note[open_[failed[query]]] = note

@@ -51,13 +51,14 @@ def _train_ensemble(
         learning_rate=config.learning_rate if weights is None else config.local_learning_rate,
     )
     env = CounterfactualEnv(starts, observer, problem.blackbox, local, width, groups=len(problem))
-    inputs = int(np.prod(env.single_observation_space.shape))
+    inputs = observer.observe(starts.rows(slice(0, 1))).shape[1]
     agent = Agent(inputs, len(observer.actions), local, problem.blackbox.has_scores, seed, members=len(problem))
     if weights is not None:
         agent.load_weights(weights)
     best = BestSeen(problem, config.local_episodes)
+    asked = problem.blackbox.rows_asked
     train(env, agent, local, rng, watch=best.watch)
-    problem.rows[:] += config.local_steps * config.local_episodes
+    problem.rows[:] += (problem.blackbox.rows_asked - asked) // len(problem)  # every step asks as many for each
     return best.values, np.isfinite(best.cost)
 
 

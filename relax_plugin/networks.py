@@ -60,10 +60,9 @@ class QNetwork(nn.Module):
 
     def head(self, codes: Tensor, parameters: Tensor, frozen: bool = False) -> Tensor:
         """Q of every action (members, batch, actions); `frozen` lets gradients reach the parameters only."""
-        effect, readout = (self.effect, self.readout)
         if frozen:
-            codes, effect, readout = codes.detach(), effect.detach(), readout.detach()
-        return _value(codes, parameters, effect, readout)
+            return _value(codes.detach(), parameters, self.effect.detach(), self.readout.detach())
+        return _value(codes, parameters, self.effect, self.readout)
 
     def forward(self, states: Tensor, parameters: Tensor) -> Tensor:
         return self.head(self.codes(states), parameters)

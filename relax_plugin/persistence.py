@@ -51,6 +51,8 @@ def save_explainer(explainer: "ReLAX", path: Path) -> None:
             "classes": None if blackbox.classes is None else blackbox.classes.tolist(),
             "least_probability": blackbox.least_probability,
             "strict": blackbox.strict,
+            "score_kind": blackbox.reader.score_kind,
+            "gives_probabilities": getattr(blackbox.reader, "gives_probabilities", None),
         },
         "history": explainer.history_.rows,
         "stopped": explainer.history_.stopped,
@@ -61,7 +63,7 @@ def save_explainer(explainer: "ReLAX", path: Path) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)
     try:
-        save_file(tensors, temporary, metadata={"format": FORMAT, "header": json.dumps(header)})
+        save_file(tensors, temporary, metadata={"format": FORMAT, "header": json.dumps(header, default=_plain)})
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -71,6 +73,15 @@ def save_explainer(explainer: "ReLAX", path: Path) -> None:
 def load_explainer(cls: type[Explainer], path: Path, model: Any) -> Explainer:
     """A fitted explainer from a file, checked against the model it is given."""
     header, tensors = _read(path)
+    try:
+        return _restored(cls, header, tensors, model)
+    except SavedFileError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise SavedFileError(f"{path} is damaged or incomplete: {type(error).__name__} {error}.") from error
+
+
+def _restored(cls: type[Explainer], header: dict[str, Any], tensors: dict[str, torch.Tensor], model: Any) -> Explainer:
     space, goal = FeatureSpace.from_dict(header["space"]), Goal.from_dict(header["goal"])
     config = ReLAXConfig(**header["config"])
     explainer = cls(model, space, goal=goal, config=config, **header["parameters"])
@@ -85,7 +96,7 @@ def load_explainer(cls: type[Explainer], path: Path, model: Any) -> Explainer:
     try:
         explainer.agent_.load_weights(tensors)
     except RuntimeError as error:
-        raise SavedFileError(f"{path} does not hold the weights its header describes: {error}") from error
+        raise SavedFileError(f"the file does not hold the weights its header describes: {error}") from error
     return explainer
 
 
@@ -100,9 +111,13 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         raise SavedFileError(f"{path} is no safetensors file, or it is cut off: {error}.") from error
     if metadata.get("format") != FORMAT:
         raise SavedFileError(f"{path} was not written by ReLAX.save.")
-    header = json.loads(metadata["header"])
-    if header["version"] > VERSION:
-        raise SavedFileError(f"{path} has version {header['version']}; this package reads up to {VERSION}.")
+    try:
+        header = json.loads(metadata["header"])
+        version = int(header["version"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise SavedFileError(f"the header of {path} is damaged: {type(error).__name__} {error}.") from error
+    if version > VERSION:
+        raise SavedFileError(f"{path} has version {version}; this package reads up to {VERSION}.")
     return header, tensors
 
 
@@ -110,15 +125,26 @@ def _blackbox(model: Any, space: FeatureSpace, saved: dict[str, Any]) -> BlackBo
     """The model as a BlackBox that answers as the one the explainer was fitted to, or a refusal."""
     blackbox = model if isinstance(model, BlackBox) else BlackBox(model, space, task=saved["task"])
     blackbox.space = space
-    blackbox.learn(_middle_row(space))  # one row shows how this model answers
+    # One row shows what this model answers, but not how to read it: a logit may look like a probability.
+    if saved["gives_probabilities"] is not None and hasattr(blackbox.reader, "gives_probabilities"):
+        blackbox.reader.gives_probabilities = saved["gives_probabilities"]
+    blackbox.learn(_middle_row(space))
     own = None if blackbox.classes is None else blackbox.classes.tolist()
     if blackbox.task != saved["task"] or blackbox.has_scores != saved["has_scores"]:
         raise SavedFileError("the model answers otherwise than the one this explainer was fitted to; fit a new one.")
     if saved["has_scores"] and own != saved["classes"]:
         raise SavedFileError(f"the model's classes are {own}, but the explainer was fitted to {saved['classes']}.")
     blackbox.classes = None if saved["classes"] is None else np.asarray(saved["classes"])
+    blackbox.reader.score_kind = saved["score_kind"]
     blackbox.least_probability, blackbox.strict = saved["least_probability"], saved["strict"]
     return blackbox
+
+
+def _plain(value: Any) -> Any:
+    """A numpy scalar as JSON knows it; what else JSON does not know is an error."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} of type {type(value).__name__} cannot be saved.")
 
 
 def _middle_row(space: FeatureSpace) -> Values:

@@ -48,7 +48,7 @@ class Problem:
 
     def ask(self, values: Values, owner: Integers) -> Answer:
         """The model's answers to candidates, one call, charged to their owners."""
-        np.add.at(self.rows, owner, 1)
+        np.add.at(self.rows, owner, self.blackbox.rows_per_question)
         return self.blackbox.ask(values)
 
     def judge(self, values: Values, owner: Integers) -> tuple[Booleans, Floats]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import is_regressor
+from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 
 from relax_plugin.errors import InputError, ModelError
 from relax_plugin.features import Rows
@@ -65,6 +65,8 @@ class EstimatorReader(Reader):
         return None, np.column_stack([-scores, scores]) / 2 if scores.ndim == 1 else scores
 
     def classes(self, scores: Floats | None) -> Any:
+        if hasattr(self.model, "__sklearn_tags__") and is_outlier_detector(self.model):
+            return np.array([-1, 1])  # these have no classes_; a positive decision means an inlier, 1
         return getattr(self.model, "classes_", super().classes(scores))
 
 
@@ -107,13 +109,14 @@ class TorchReader(Reader):
         torch = sys.modules["torch"]
         array = np.asarray(rows, dtype=np.float32)
         device = next((parameter.device for parameter in self.model.parameters()), None)
-        training = self.model.training
+        modes = [(module, module.training) for module in self.model.modules()]  # a frozen part stays frozen
         self.model.eval()  # dropout and batch norm must not make the answers random
         try:
             with torch.no_grad():
                 output = self.model(torch.as_tensor(array, device=device)).detach().cpu().double().numpy()
         finally:
-            self.model.train(training)
+            for module, training in modes:
+                module.training = training
         if output.ndim == 2 and output.shape[1] == 1:
             output = output[:, 0]
         if self.regression:
@@ -121,7 +124,7 @@ class TorchReader(Reader):
         if self.gives_probabilities is None:  # the first batch tells: the training rows
             self.gives_probabilities = _are_probabilities(output)
         if output.ndim == 1:
-            positive = output if self.gives_probabilities else 1.0 / (1.0 + np.exp(-output))
+            positive = output if self.gives_probabilities else np.exp(-np.logaddexp(0.0, -output))
             scores = np.column_stack([1.0 - positive, positive])
         elif self.gives_probabilities:
             scores = output
@@ -162,13 +165,21 @@ def make_reader(model: Any, task: str) -> Reader:
     if type(model).__name__ == "Booster" and type(model).__module__.startswith("xgboost"):
         return BoosterReader(model)
     if hasattr(model, "predict"):
-        return EstimatorReader(model, regression or is_regressor(model))
+        return EstimatorReader(model, regression or told_task(model) == "regression")
     if callable(model):
         return CallableReader(model, regression)
     raise InputError(
         f"the model is a {type(model).__name__}; an estimator with predict, a torch module, an XGBoost Booster or a "
         "callable is needed."
     )
+
+
+def told_task(model: Any) -> str | None:
+    """The task an estimator says it is for; None if it says nothing, as callables and classes of the user's own."""
+    told = getattr(model, "_estimator_type", None)
+    if told is None and hasattr(model, "__sklearn_tags__"):
+        told = "classifier" if is_classifier(model) else "regressor" if is_regressor(model) else None
+    return {"classifier": "classification", "regressor": "regression"}.get(str(told))
 
 
 def _score_method(model: Any) -> str | None:

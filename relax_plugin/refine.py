@@ -95,11 +95,10 @@ def bisect(
 ) -> Values:
     """Move each change of each candidate back towards the original as far as the goal allows.
 
-    The change worth least is moved first: whatever is taken back there need not be kept elsewhere. Where the gap is
-    known on both sides, every other trial is where a straight line through them would meet the goal, a little beyond.
-    With `most_rows` (one a query) candidates of one query compete: those that cannot become the closest are given
-    up, and the rows left are shared out evenly over candidates and changes. A change none of whose shorter forms
-    failed may not be needed at all: it is tried without, as long as others remain.
+    The change worth least is moved first: whatever is taken back there need not be kept elsewhere. A change none of
+    whose shorter forms failed may not be needed at all: it is tried without, as long as others remain. With
+    `most_rows` (one a query) candidates of one query compete: those that cannot become the closest are given up, and
+    the rows left are shared out evenly over candidates and changes.
     """
     values = values.copy()
     start = problem.start[owner]
@@ -111,8 +110,7 @@ def bisect(
         feature = order[:, turn]
         concerned = everyone[changed[everyone, feature]]
         active = concerned[~problem.space.is_categorical[feature[concerned]]]
-        failed = start[everyone, feature]  # the nearest value known not to meet the goal, and its gap
-        gap_failed, gap_met = np.full(len(values), np.nan), np.full(len(values), np.nan)
+        failed = start[everyone, feature]  # the nearest value known not to meet the goal
         if most_rows is not None:
             turns_left = changed[active].sum(axis=1) - turn
             rivals = np.bincount(owner[active], minlength=len(problem))[owner[active]]
@@ -124,23 +122,19 @@ def bisect(
             if most_rows is not None:
                 active = active[halving < quota[active]]
                 active = active[_may_win(problem, values, owner, active, feature, failed)]
-            share = np.full(len(active), 0.5)
-            if halving % 2 and problem.blackbox.has_scores:
-                line = gap_failed[active] / np.maximum(gap_failed[active] - gap_met[active], 1e-12)
-                share = np.where(np.isfinite(line), np.clip(1.05 * line + 0.02, 0.1, 0.9), share)
             at = feature[active]
             current = values[active, at]
             trial = values[active]
-            trial[np.arange(len(active)), at] = failed[active] + share * (current - failed[active])
+            trial[np.arange(len(active)), at] = 0.5 * (failed[active] + current)
             trial = limits.rows(active).project(trial, start[active])
             middle = trial[np.arange(len(active)), at]
             between = (middle != failed[active]) & (middle != current)
             active, trial, middle = active[between], trial[between], middle[between]
             if len(active) == 0:
                 break
-            met, gap = problem.judge(trial, owner[active])
-            values[active[met]], gap_met[active[met]] = trial[met], gap[met]
-            failed[active[~met]], gap_failed[active[~met]] = middle[~met], gap[~met]
+            met, _ = problem.judge(trial, owner[active])
+            values[active[met]] = trial[met]
+            failed[active[~met]] = middle[~met]
         several = (values[concerned] != start[concerned]).sum(axis=1) > 1
         doubtful = concerned[several & (failed[concerned] == start[concerned, feature[concerned]])]
         if len(doubtful):
@@ -160,4 +154,5 @@ def _may_win(
     np.minimum.at(best, owner, distance)
     hopeful = values[active]
     hopeful[np.arange(len(active)), feature[active]] = failed[active]
-    return (problem.distance(hopeful, owner[active]) < best[owner[active]]) | (distance[active] == best[owner[active]])
+    ahead = distance[active] == best[owner[active]]
+    return np.asarray(ahead | (problem.distance(hopeful, owner[active]) < best[owner[active]]))

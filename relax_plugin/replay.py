@@ -99,7 +99,7 @@ class PrioritizedReplay:
             weights=torch.from_numpy(weights.astype(np.float32)),
             positions=torch.from_numpy(flat),
         )
-        parts = zip(*(tensor.split(config.batch, dim=1) for tensor in whole), strict=True)
+        parts = zip(*(torch.split(tensor, config.batch, dim=1) for tensor in whole), strict=True)
         return [Transitions(*part) for part in parts]
 
     def update(self, positions: Tensor, td_errors: Floats, exponent: float) -> None:

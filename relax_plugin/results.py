@@ -109,7 +109,7 @@ class Counterfactuals:
         by_query: dict[int, list[str]] = {}
         for change in self.changes().query("cf_id == 0").itertuples():
             part = f"{change.feature} were {_shown(change.to)} instead of {_shown(change[4])}"
-            by_query.setdefault(int(change.query_id), []).append(part)
+            by_query.setdefault(int(str(change.query_id)), []).append(part)
         sentences = []
         for query in range(len(self)):
             if not self.found[query, 0]:
@@ -151,9 +151,12 @@ class Counterfactuals:
             "space": self.space.to_dict(),
             "queries": {"index": list(queries.index), "columns": [queries[name].tolist() for name in self.space.names]},
             "seconds": self.seconds,
+            "slots": self.found.shape[1],
             **{name: None if array is None else array.tolist() for name, array in arrays.items()},
         }
-        return json.dumps(_without_nan(data), default=lambda value: value.item())
+        return json.dumps(
+            _without_nan(data), default=lambda value: value.item() if hasattr(value, "item") else str(value)
+        )
 
     @classmethod
     def from_json(cls, text: str) -> "Counterfactuals":
@@ -164,16 +167,26 @@ class Counterfactuals:
             raise SavedFileError(f"this is not JSON, or it is cut off: {error}.") from error
         if not isinstance(data, dict) or data.get("format") != "relax_plugin.Counterfactuals":
             raise SavedFileError("this JSON was not written by Counterfactuals.to_json.")
-        if data["version"] > JSON_VERSION:
-            raise SavedFileError(f"the JSON has version {data['version']}; this package reads up to {JSON_VERSION}.")
+        if not isinstance(data.get("version"), int) or data["version"] > JSON_VERSION:
+            raise SavedFileError(
+                f"the JSON has version {data.get('version')}; this package reads up to {JSON_VERSION}."
+            )
+        try:
+            return cls._from_data(data)
+        except (KeyError, TypeError, ValueError) as error:
+            raise SavedFileError(f"the JSON is damaged or incomplete: {type(error).__name__} {error}.") from error
+
+    @classmethod
+    def _from_data(cls, data: dict[str, Any]) -> "Counterfactuals":
         space = FeatureSpace.from_dict(data["space"])
+        index = pd.Index([tuple(key) if isinstance(key, list) else key for key in data["queries"]["index"]])
         columns = {
-            feature.name: pd.Series(pd.array(column, dtype=feature.dtype), index=data["queries"]["index"])
+            feature.name: pd.Series(pd.array(column, dtype=feature.dtype), index=index)
             for feature, column in zip(space.features, data["queries"]["columns"], strict=True)
         }
-        queries = pd.DataFrame(columns, index=data["queries"]["index"])
+        queries = pd.DataFrame(columns, index=index)
         numbers = {name: _floats(data[name]) for name in ("values", "scores_before", "scores_after")}
-        shape = np.asarray(data["found"]).shape
+        shape = (len(data["found"]), data["slots"])
         return cls(
             space=space,
             queries=queries if space.container == "frame" else queries.to_numpy(),
@@ -181,11 +194,11 @@ class Counterfactuals:
             found=np.asarray(data["found"], dtype=bool).reshape(shape),
             status=np.asarray(data["status"], dtype=object).reshape(shape),
             stage=np.asarray(data["stage"], dtype=object).reshape(shape),
-            before=_labels(data["before"]),
+            before=_labels(data["before"]).reshape(shape[0]),
             after=_labels(data["after"]).reshape(shape),
             scores_before=numbers["scores_before"],
             scores_after=numbers["scores_after"],
-            rows_queried=np.asarray(data["rows_queried"], dtype=np.int64),
+            rows_queried=np.asarray(data["rows_queried"], dtype=np.int64).reshape(shape[0]),
             seconds=data["seconds"],
         )
 
@@ -228,8 +241,8 @@ class Counterfactuals:
             for height, j in enumerate(changed):
                 if self.values[query, slot, j] == self.start[query, j]:
                     continue
-                ends = {"xy": (values[slot, j], height), "xytext": (start[j], height)}
-                axes.annotate("", **ends, arrowprops={"arrowstyle": "->", "color": f"C{slot}", "lw": 2})
+                arrow = {"arrowstyle": "->", "color": f"C{slot}", "lw": 2}
+                axes.annotate("", (values[slot, j], height), (start[j], height), arrowprops=arrow)
                 name = self.space.names[j]
                 to = table[(table.feature == name) & (table.cf_id == slot)]["to"].iloc[0]
                 axes.annotate(_shown(to), (values[slot, j], height), (0, 6), textcoords="offset points", ha="center")
@@ -256,7 +269,7 @@ def concatenate(parts: list[Counterfactuals], queries: Rows) -> Counterfactuals:
 
 
 def _like(queries: Rows, index: Any) -> Rows:
-    return queries.iloc[index] if isinstance(queries, pd.DataFrame) else queries[index]
+    return queries.iloc[index] if isinstance(queries, pd.DataFrame) else np.asarray(queries[index])
 
 
 def _shown(value: Any) -> str:

@@ -42,7 +42,7 @@ class Budget:
     def of(cls, rows: int) -> "Budget":
         beam = max(1, round(0.4 * rows**0.5))
         branch = max(2, round(0.15 * rows / beam))
-        return cls(rows, first=max(3, rows // 5), more=rows // 4, beam=beam, branch=branch)
+        return cls(rows, first=max(3, rows // 5), more=rows // 5, beam=beam, branch=branch)
 
 
 @dataclass

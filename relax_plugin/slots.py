@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from relax_plugin.features import Values
 from relax_plugin.problem import Integers, Problem, Proposals
 
 Solver = Callable[[Problem, np.random.Generator], Proposals]
@@ -45,12 +46,11 @@ def fill_slots(problem: Problem, n: int, solve: Solver, rng: np.random.Generator
 
 def _fill_with_variants(problem: Problem, made: Proposals, rng: np.random.Generator) -> None:
     """Fill empty slots with valid random variants of what was found, the most different ones first."""
-    low, high = problem.span
     for slot in range(1, made.values.shape[1]):
         query = np.flatnonzero(~made.offered[:, slot] & made.offered[:, 0])
         if len(query) == 0:
             continue
-        candidates, owner = _variants(problem, made, query, slot, low, high, rng)
+        candidates, owner = _variants(problem, made, query, rng)
         new = ~(candidates[:, None] == made.values[owner]).all(axis=2)
         fresh = (new | ~made.offered[owner]).all(axis=1)
         fresh &= (candidates != problem.start[owner]).sum(axis=1) <= problem.max_changes
@@ -68,22 +68,19 @@ def _fill_with_variants(problem: Problem, made: Proposals, rng: np.random.Genera
         made.stage[owner[best], slot] = "variant"
 
 
-def _variants(
-    problem: Problem, made: Proposals, query: Integers, slot: int, low: object, high: object, rng: np.random.Generator
-) -> tuple[np.ndarray, Integers]:  # type: ignore[type-arg]
-    """Found counterfactuals whose changes go a random part of the rest of their way, with one more random change."""
+def _variants(problem: Problem, made: Proposals, query: Integers, rng: np.random.Generator) -> tuple[Values, Integers]:
+    """Found counterfactuals whose changes go a random part of the rest of their way, half with a further change."""
     owner = np.repeat(query, VARIANTS)
-    source = np.array([rng.choice(np.flatnonzero(made.offered[q])) for q in query]).repeat(VARIANTS)
+    rows = np.arange(len(owner))
+    source = np.where(made.offered[owner], rng.random(made.offered[owner].shape), -1.0).argmax(axis=1)
     base, start = made.values[owner, source], problem.start[owner]
-    lows, highs = (np.asarray(end)[owner] for end in (low, high))
-    end = np.where(base > start, highs, lows)
-    further = base + rng.random(base.shape) * (end - base)
-    other = lows + rng.random(base.shape) * (highs - lows)
+    low, high = problem.span[0][owner], problem.span[1][owner]
+    end = np.where(base > start, high, low)
+    further = np.where(problem.space.is_categorical, base, base + rng.random(base.shape) * (end - base))
+    variant = np.where(base != start, further, start)
     extra = rng.integers(0, base.shape[1], len(base))
-    mixed = np.where(base != start, np.where(problem.space.is_categorical, base, further), start)
-    with_extra = rng.random(len(base)) < 0.5
-    rows = np.flatnonzero(with_extra & (mixed[np.arange(len(base)), extra] == start[np.arange(len(base)), extra]))
-    mixed[rows, extra[rows]] = other[rows, extra[rows]]
-    return problem.limits.rows(owner).project(
-        np.where(problem.space.is_categorical, np.round(mixed), mixed), start
-    ), owner
+    widened = np.flatnonzero((rng.random(len(base)) < 0.5) & (variant[rows, extra] == start[rows, extra]))
+    anywhere = low + rng.random(base.shape) * (high - low)
+    variant[widened, extra[widened]] = anywhere[widened, extra[widened]]
+    variant = np.where(problem.space.is_categorical, np.round(variant), variant)
+    return problem.limits.rows(owner).project(variant, start), owner

@@ -1,4 +1,4 @@
-"""Starts of training episodes: rows like the training rows, balanced over classes, with random goals and constraints."""
+"""Starts of training episodes: rows like the training rows, balanced over classes, under random constraints."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,0 +1,30 @@
+"""Controls that keep the figures honest: the same search, guided by something that has not learned."""
+
+import numpy as np
+
+from relax_plugin.environment import Episodes, Observer
+from relax_plugin.features import Values
+from relax_plugin.guided import GuidedExplainer
+from relax_plugin.problem import Floats
+from relax_plugin.search import Ranker
+
+
+class RandomOrder(GuidedExplainer):
+    """The search of ReLAX with actions in random order, each to its bound."""
+
+    def _fit(self, values: Values, rng: np.random.Generator) -> None:
+        self._prepare(values)
+
+    def _ranker(self) -> Ranker:
+        return RandomRanker(self.observer_, np.random.default_rng(self.seed))
+
+
+class RandomRanker:
+    """A random value for every allowed action."""
+
+    def __init__(self, observer: Observer, rng: np.random.Generator) -> None:
+        self.observer, self.rng = observer, rng
+
+    def rank(self, episodes: Episodes) -> tuple[Floats, Floats]:
+        allowed = self.observer.allowed(episodes)
+        return np.where(allowed, self.rng.random(allowed.shape), -np.inf), np.ones(allowed.shape)

@@ -1,0 +1,185 @@
+"""The figures of the core: what `relax-plugin bench` measures and prints. Five seeds, test rows never seen before."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+
+from relax_plugin.base import CounterfactualExplainer, make_explainer
+from relax_plugin.config import ReLAXConfig
+from relax_plugin.evaluation.controls import RandomOrder
+from relax_plugin.evaluation.metrics import mean_over, ratio_on_common, validity
+from relax_plugin.evaluation.tasks import Task, load_task
+from relax_plugin.results import Counterfactuals
+
+TASKS = (
+    "breast_cancer/rf",
+    "breast_cancer/mlp",
+    "diabetes/ada",
+    "wave2/xgb",
+    "wave2/mlp",
+    "sonar/mlp",
+    "boston/mlp-0.2",
+    "boston/mlp-0.4",
+    "boston/mlp-0.6",
+    "german/rf",
+)
+LABELS_ONLY_TASKS = ("breast_cancer/rf", "wave2/xgb", "sonar/mlp")
+LOCAL_TASKS = ("sonar/mlp",)
+MASKS = 2  # random halves of the features frozen, for each seed
+
+
+@dataclass(frozen=True)
+class Run:
+    """One method on one task and seed: its counterfactuals and what they cost."""
+
+    result: Counterfactuals
+    fit_seconds: float  # CPU
+    explain_seconds: float  # CPU
+    fit_rows: int
+
+    @property
+    def found(self) -> Any:
+        return self.result.found[:, 0]
+
+    def row(self, method: str, yardstick: "Run | None" = None) -> dict[str, Any]:
+        """The run as one row of a table, ratios being taken on the rows that the yardstick solved too."""
+        sparsity, proximity = self.result.sparsity[:, 0], self.result.proximity[:, 0]
+        row: dict[str, Any] = {
+            "method": method,
+            "validity": validity(self.found),
+            "worst class": min(validity(self.found[index]) for index in self._by_answer()),
+            "L0": mean_over(self.found, sparsity),
+            "L1": mean_over(self.found, proximity),
+            "rows": float(self.result.rows_queried.mean()),
+            "training rows": self.fit_rows,
+            "fit s": self.fit_seconds,
+            "explain s": self.explain_seconds,
+        }
+        if yardstick is not None:
+            theirs = yardstick.result
+            both = (self.found, yardstick.found)
+            row["L0 ratio"] = ratio_on_common(sparsity, theirs.sparsity[:, 0], *both)
+            row["L1 ratio"] = ratio_on_common(proximity, theirs.proximity[:, 0], *both)
+        return row
+
+    def _by_answer(self) -> Iterable[Any]:
+        before = self.result.before
+        if before.dtype != object:  # a regressor's answers are no groups
+            return [np.arange(len(before))]
+        return [np.flatnonzero(before == label) for label in set(before)]
+
+
+def run(explainer: CounterfactualExplainer, task: Task, **constraints: Any) -> Run:
+    """Fit (unless fitted) and explain the test rows, timed in CPU seconds."""
+    started = time.process_time()
+    if not hasattr(explainer, "blackbox_"):
+        explainer.fit(task.X_train)
+    fitted = time.process_time()
+    result = explainer.explain(task.X_test, **constraints)
+    return Run(result, fitted - started, time.process_time() - fitted, explainer.fit_rows_)
+
+
+def core(task: Task, seed: int) -> list[dict[str, Any]]:
+    """ReLAX-Global at its three efforts beside greedy search, and the controls at the same number of rows."""
+    options: dict[str, Any] = {"goal": task.goal, "seed": seed}
+    greedy = run(make_explainer("greedy", task.model, task.space, **options), task)
+    agent = make_explainer("relax-global", task.model, task.space, effort="policy", progress=False, **options)
+    first = run(agent, task)
+    rows = [greedy.row("greedy", greedy), first.row("policy", greedy)]
+    for method, settings in (
+        ("refined", {"effort": "refined"}),
+        ("search, 40 rows", {"effort": "search"}),
+        ("search, 120 rows", {"rows_per_instance": 120}),
+        ("agent, no fallback", {"rows_per_instance": 40, "fallback": False}),
+    ):
+        again = run(agent.set_params(**settings), task)
+        rows.append(Run(again.result, first.fit_seconds, again.explain_seconds, first.fit_rows).row(method, greedy))
+    table = make_explainer("move-table", task.model, task.space, fallback=False, **options)
+    untrained = make_explainer(
+        "relax-global", task.model, task.space, config=ReLAXConfig(steps=1), fallback=False, progress=False, **options
+    )
+    shuffled = RandomOrder(task.model, task.space, fallback=False, **options)
+    for method, explainer in (("table of moves", table), ("untrained", untrained), ("random order", shuffled)):
+        rows.append(run(explainer, task).row(f"{method}, no fallback", greedy))
+    return rows
+
+
+def masked(task: Task, seed: int) -> list[dict[str, Any]]:
+    """A random half of the features frozen at the call, without a new fit, beside greedy under the same masks."""
+    options: dict[str, Any] = {"goal": task.goal, "seed": seed}
+    greedy = make_explainer("greedy", task.model, task.space, **options).fit(task.X_train)
+    agent = make_explainer("relax-global", task.model, task.space, progress=False, **options).fit(task.X_train)
+    free = [f.name for f in task.space.features if not f.immutable]
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(MASKS):
+        vary = [free[j] for j in rng.permutation(len(free))[: (len(free) + 1) // 2]]
+        yardstick = run(greedy, task, vary=vary)
+        rows.append(yardstick.row("greedy", yardstick))
+        for effort in ("policy", "search"):
+            rows.append(run(agent.set_params(effort=effort), task, vary=vary).row(effort, yardstick))
+    return rows
+
+
+def labels_only(task: Task, seed: int) -> list[dict[str, Any]]:
+    """The same model asked for labels alone: no shaping, with and without curiosity."""
+    scored = run(make_explainer("greedy", task.model, task.space, seed=seed), task)
+    rows = [scored.row("greedy (with scores)", scored)]
+    for name, config in (("", ReLAXConfig()), (", no curiosity", ReLAXConfig(state_curiosity=0.0))):
+        agent = make_explainer(
+            "relax-global", task.model.predict, task.space, effort="policy", seed=seed, config=config, progress=False
+        )
+        rows.append(run(agent, task).row(f"policy{name}", scored))
+        rows.append(run(agent.set_params(effort="search"), task).row(f"search{name}", scored))
+    return rows
+
+
+def local(task: Task, seed: int) -> list[dict[str, Any]]:
+    """ReLAX-Local with and without pretrained Global, at the effort of the paper."""
+    rows = []
+    for method, name, config in (
+        ("global", "relax-global", ReLAXConfig()),
+        ("local", "relax-local", ReLAXConfig()),
+        ("local, not pretrained", "relax-local", ReLAXConfig(pretrained=False)),
+    ):
+        options: dict[str, Any] = {"goal": task.goal, "seed": seed, "config": config, "progress": False}
+        rows.append(run(make_explainer(name, task.model, task.space, effort="policy", **options), task).row(method))
+    return rows
+
+
+Measurement = Callable[[Task, int], list[dict[str, Any]]]
+MEASUREMENTS: dict[str, tuple[Measurement, tuple[str, ...]]] = {
+    "core": (core, TASKS),
+    "masked": (masked, TASKS),
+    "labels": (labels_only, LABELS_ONLY_TASKS),
+    "local": (local, LOCAL_TASKS),
+}
+
+
+def measure(what: str, tasks: Iterable[str] | None, seeds: Iterable[int], jobs: int) -> pd.DataFrame:
+    """One row for each task, seed and method of a measurement."""
+    function, usual = MEASUREMENTS[what]
+    cases = [(name, seed) for name in (tasks or usual) for seed in seeds]
+    parts: list[pd.DataFrame] = joblib.Parallel(n_jobs=jobs, inner_max_num_threads=1, backend="loky")(
+        joblib.delayed(_one)(function, name, seed) for name, seed in cases
+    )
+    return pd.DataFrame(pd.concat(parts, ignore_index=True))
+
+
+def summary(frame: pd.DataFrame) -> pd.DataFrame:
+    """Means over seeds, with the standard deviation of validity and its lowest value."""
+    numbers = frame.drop(columns=["seed"]).groupby(["task", "method"], sort=False)
+    table: pd.DataFrame = numbers.mean()
+    table.insert(1, "± validity", numbers["validity"].std(ddof=0))
+    table["lowest validity"] = numbers["validity"].min()
+    return pd.DataFrame(table)
+
+
+def _one(function: Measurement, name: str, seed: int) -> pd.DataFrame:
+    rows = function(load_task(name, seed=seed), seed)
+    return pd.DataFrame(rows).assign(task=name, seed=seed)

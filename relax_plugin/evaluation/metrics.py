@@ -1,0 +1,29 @@
+"""The numbers every method is judged by: pure functions of arrays (design: one judge for all methods)."""
+
+from typing import Any
+
+import numpy as np
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Booleans = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def validity(found: Booleans) -> float:
+    """Share of all queries with a valid counterfactual; a missing one counts as invalid."""
+    return float(np.mean(found)) if len(found) else float("nan")
+
+
+def validity_at(found: Booleans, sparsity: Floats, most: int) -> float:
+    """Share of all queries with a valid counterfactual of at most `most` changes: one point of the trade-off curve."""
+    return validity(found & (np.nan_to_num(sparsity, nan=np.inf) <= most))
+
+
+def mean_over(rows: Booleans, numbers: Floats) -> float:
+    """Mean of sparsity or proximity over some rows: own-valid ones, or those that all compared methods solved."""
+    return float(numbers[rows].mean()) if rows.any() else float("nan")
+
+
+def ratio_on_common(ours: Floats, theirs: Floats, found: Booleans, found_theirs: Booleans) -> float:
+    """Ratio of means over the rows that both solved, so that giving up on hard rows does not look like closeness."""
+    common = found & found_theirs
+    return mean_over(common, ours) / mean_over(common, theirs)

@@ -1,0 +1,106 @@
+"""Random network distillation: novelty of states and of actions (§4.3)."""
+
+import numpy as np
+import pytest
+import torch
+
+from relax_plugin import ReLAXConfig
+from relax_plugin.agent import LABELS_ONLY_CURIOSITY, Agent, copy_without_gradient
+from relax_plugin.curiosity import RandomNetworkDistillation, action_inputs
+
+
+def distillation(members=1, inputs=4, seed=0):
+    return RandomNetworkDistillation(members, inputs, 32, torch.Generator().manual_seed(seed))
+
+
+def states(n, shift=0.0, seed=0, members=1):
+    return torch.randn(members, n, 4, generator=torch.Generator().manual_seed(seed)) * 0.5 + shift
+
+
+def imitate(novelty, visited, steps=150):
+    optimizer = torch.optim.Adam(novelty.predictor.parameters(), lr=3e-3)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        novelty.loss(visited).backward()
+        optimizer.step()
+
+
+def test_novelty_falls_with_visits_and_stays_high_where_nobody_was():
+    novelty = distillation()
+    visited, unseen = states(64), states(64, shift=3.0, seed=1)
+    first = novelty.error(visited).mean()
+    errors = []
+    for _ in range(3):
+        imitate(novelty, visited, 60)
+        errors.append(novelty.error(visited).mean().item())
+    assert first > errors[0] > errors[1] > errors[2]
+    assert novelty.error(unseen).mean().item() > 10 * errors[-1]
+    assert (novelty.novelty(unseen).median() > novelty.novelty(visited).max()).item()
+
+
+def test_the_target_network_is_never_trained():
+    novelty = distillation()
+    before = [weight.clone() for weight in novelty.target.parameters()]
+    imitate(novelty, states(32), 20)
+    assert all(torch.equal(a, b) for a, b in zip(before, novelty.target.parameters(), strict=True))
+    assert all(weight.grad is None for weight in novelty.target.parameters())
+
+
+def test_novelty_of_what_is_always_seen_is_about_one():
+    """The error is in units of its running mean, whatever the scale of the states."""
+    for scale in (0.1, 10.0):
+        novelty = distillation()
+        for _ in range(600):
+            novelty.loss(states(32) * scale)  # the predictor does not learn here
+        assert float(novelty.novelty(states(32) * scale).detach().mean()) == pytest.approx(1.0, rel=0.01)
+
+
+def test_members_are_curious_independently():
+    """What one member sees changes neither the novelty nor the unit of the other's."""
+    both = distillation(members=2)
+    alone = distillation(members=1)
+    with torch.no_grad():
+        for mine, theirs in zip(alone.parameters(), both.parameters(), strict=True):
+            mine.copy_(theirs[:1])
+    own, far = states(32), states(32, shift=40.0)
+    imitate(both, torch.cat([own, far]), 30)
+    imitate(alone, own, 30)
+    torch.testing.assert_close(both.novelty(torch.cat([own, own]))[:1], alone.novelty(own), rtol=1e-3, atol=1e-4)
+
+
+def test_action_inputs_carry_the_chosen_action_and_its_parameter():
+    state = torch.tensor([[[0.5, -1.0]]])
+    seen = action_inputs(state, torch.tensor([[2]]), torch.tensor([[0.25]]), 3)
+    assert seen.tolist() == [[[0.5, -1.0, 0, 0, 1, 0, 0, 0.25]]]
+
+
+def test_action_curiosity_reaches_only_the_parameters():
+    """The policy may seek new parameters; it must not make the predictor worse to look new."""
+    novelty = distillation(inputs=4 + 2 * 3)
+    parameters = torch.full((1, 8), 0.5, requires_grad=True)
+    inputs = action_inputs(states(8), torch.zeros(1, 8, dtype=torch.int64), parameters, 3)
+    value = copy_without_gradient(novelty, inputs)
+    torch.testing.assert_close(value, novelty.novelty(inputs))
+    value.sum().backward()
+    assert parameters.grad is not None and parameters.grad.abs().sum() > 0
+    assert all(weight.grad is None for weight in novelty.parameters())
+
+
+def curious_agent(has_scores=True, **settings):
+    return Agent(4, 3, ReLAXConfig(hidden=16, **settings), has_scores, seed=0)
+
+
+def test_switched_off_means_zero_bonus():
+    seen = states(10)[0].numpy()
+    for agent in (curious_agent(state_curiosity=0.0), curious_agent(has_scores=False, state_curiosity=0.0)):
+        np.testing.assert_array_equal(agent.state_bonus(seen), np.zeros(10))
+    predictors = {id(w) for w in agent.state_novelty.parameters()} | {id(w) for w in agent.action_novelty.parameters()}
+    assert not predictors & {id(w) for w in agent.weights}
+
+
+def test_curiosity_is_off_with_scores_and_small_with_labels_only():
+    seen = states(10)[0].numpy()
+    assert not curious_agent(has_scores=True).state_bonus(seen).any()
+    unscaled = curious_agent(has_scores=False, state_curiosity=1.0).state_bonus(seen)
+    assert (unscaled > 0).all()
+    np.testing.assert_allclose(curious_agent(has_scores=False).state_bonus(seen), LABELS_ONLY_CURIOSITY * unscaled)

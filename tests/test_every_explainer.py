@@ -1,0 +1,670 @@
+"""One contract, kept by every explainer of the registry.
+
+The tests never trust an explainer's own word: what is found is asked of the raw model again, and the constraints are
+checked on the delivered cells.
+"""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+from relax_plugin import (
+    BlackBox,
+    CounterfactualExplainer,
+    Counterfactuals,
+    FeatureSpace,
+    Goal,
+    ReLAX,
+    ReLAXConfig,
+    list_explainers,
+    make_explainer,
+)
+from relax_plugin.errors import (
+    ColumnError,
+    ConstraintError,
+    GoalError,
+    InputError,
+    MissingValueError,
+    NotFittedError,
+    UnknownCategoryError,
+    UnknownNameError,
+    UnsupportedError,
+)
+
+EVERY = list_explainers()
+every_explainer = pytest.mark.parametrize("name", EVERY)
+
+SMALL = ReLAXConfig(steps=30, episodes=64, updates_per_step=2, hidden=16, start_pool=256, validate_every=15)
+SMALL_LOCAL = replace(SMALL, local_steps=5, local_episodes=4, local_updates=1)
+
+RNG = np.random.default_rng(11)
+ROWS = 150
+SIZES = ["small", "medium", "large"]
+MIXED = pd.DataFrame(
+    {
+        "amount": RNG.normal(size=ROWS).astype(np.float32),
+        "age": RNG.integers(18, 80, ROWS),
+        "years": RNG.integers(0, 12, ROWS).astype(np.int8),
+        "rate": RNG.normal(size=ROWS).round(1),
+        "town": RNG.choice(["Rome", "Bonn", "Oslo"], ROWS),
+        "owns": RNG.random(ROWS) > 0.5,
+        "size": pd.Categorical(RNG.choice(SIZES, ROWS), categories=SIZES, ordered=True),
+    },
+    index=[f"row {i}" for i in range(ROWS)],
+)
+NUMBERS = pd.DataFrame(RNG.normal(size=(ROWS, 4)), columns=["a", "b", "c", "d"])
+TOWNS = {"Rome": 1.5, "Bonn": -1.5, "Oslo": 0.0}
+
+
+def mixed_model(rows: pd.DataFrame) -> Any:
+    """Probabilities of two classes over the raw mixed columns."""
+    logit = (
+        rows["amount"].to_numpy(float)
+        + 0.3 * (rows["years"].to_numpy(float) - 6)
+        + 0.03 * (rows["age"].to_numpy(float) - 50)
+        + 2 * rows["rate"].to_numpy(float)
+        + rows["town"].map(TOWNS).to_numpy(float)
+        + rows["owns"].to_numpy(float)
+        + rows["size"].astype(object).map(dict(zip(SIZES, (-1, 0, 1), strict=True))).to_numpy(float)
+    )
+    chance = 1 / (1 + np.exp(-logit))
+    return np.column_stack([1 - chance, chance])
+
+
+def three_classes(rows: Any) -> Any:
+    rows = np.asarray(rows, dtype=float)
+    powers = np.exp(np.column_stack([rows[:, 0] + rows[:, 3], rows[:, 1] - rows[:, 3], 1.5 * rows[:, 2]]))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def amount(rows: Any) -> Any:
+    rows = np.asarray(rows, dtype=float)
+    return 2 * rows[:, 0] - rows[:, 1] + np.tanh(rows[:, 2])
+
+
+def words(rows: Any) -> Any:
+    rows = np.asarray(rows, dtype=float)
+    return np.where(rows[:, 0] + rows[:, 1] > 0, "yes", "no")
+
+
+def mixed_space() -> FeatureSpace:
+    return FeatureSpace.infer(MIXED, immutable=["age"], increase_only=["years", "size"], decrease_only=["rate"])
+
+
+def make(name: str, model: Any, space: FeatureSpace | None = None, **options: Any) -> CounterfactualExplainer:
+    """The explainer with little training, where it trains at all."""
+    if name.startswith("relax"):
+        options = {"config": SMALL_LOCAL if name == "relax-local" else SMALL, "progress": False, **options}
+    return make_explainer(name, model, space, **options)
+
+
+def fit(explainer: CounterfactualExplainer, rows: Any) -> CounterfactualExplainer:
+    """Fit, or skip the test where the explainer says that it does not apply."""
+    try:
+        return explainer.fit(rows)
+    except UnsupportedError as error:
+        if not str(error).startswith("skipped because"):
+            raise
+        pytest.skip(str(error))
+
+
+@cache
+def on_mixed(name: str) -> CounterfactualExplainer:
+    return fit(make(name, mixed_model, mixed_space(), max_changes=3), MIXED)
+
+
+@cache
+def on_three_classes(name: str) -> CounterfactualExplainer:
+    return fit(make(name, three_classes), NUMBERS)
+
+
+@cache
+def on_amount(name: str) -> CounterfactualExplainer:
+    return fit(make(name, BlackBox(amount, task="regression"), goal=Goal.shift(2.0)), NUMBERS)
+
+
+def check_deliveries(result: Counterfactuals, queries: pd.DataFrame) -> pd.DataFrame:
+    """The delivered rows beside their queries; checks all that holds for every result."""
+    frame = result.frame
+    names = list(queries)
+    assert len(result) == len(queries) == len(result.status)
+    assert len(frame) == result.found.sum()
+    delivered, original = frame[names], queries.iloc[frame["query_id"]].reset_index(drop=True)
+    assert (delivered.dtypes == queries.dtypes).all()
+    changed = result.values[result.found] != result.start[frame["query_id"]]
+    for j, name in enumerate(names):
+        same = ~changed[:, j]
+        assert (delivered[name][same].to_numpy() == original[name][same].to_numpy()).all()
+        assert (delivered[name][~same].to_numpy() != original[name][~same].to_numpy()).all()
+    assert (result.rows_queried > 0).all()
+    for query, slot in np.argwhere(~result.found):
+        assert result.status[query, slot] not in ("", "found")
+    return frame
+
+
+def solves_most(result: Counterfactuals, least: float = 0.8) -> None:
+    """An explainer that finds nothing would keep every constraint; it must be of use too."""
+    assert result.found[:, 0].mean() >= least
+
+
+# found <=> the model says so and the constraints are kept.
+
+
+@every_explainer
+def test_what_is_found_flips_the_model_and_keeps_every_constraint(name: str) -> None:
+    queries = MIXED[:25]
+    result = on_mixed(name).explain(queries)
+    frame = check_deliveries(result, queries)
+    solves_most(result)
+    names, ids = list(MIXED), frame["query_id"].to_numpy()
+    before = mixed_model(queries).argmax(axis=1)
+    after = mixed_model(frame[names]).argmax(axis=1)
+    assert (after != before[ids]).all()
+    assert result.before.tolist() == before.tolist()
+    assert result.after[result.found].tolist() == after.tolist()
+    original = queries.iloc[ids].reset_index(drop=True)
+    assert (frame["age"] == original["age"]).all()
+    assert (frame["years"] >= original["years"]).all()
+    assert (frame["size"].cat.codes >= original["size"].cat.codes).all()
+    assert (frame["rate"] <= original["rate"]).all()
+    for column in ("amount", "years", "rate"):
+        moved = frame[column] != original[column]
+        assert frame[column][moved].between(MIXED[column].min(), MIXED[column].max()).all()
+    assert (frame["rate"].round(1) == frame["rate"]).all(), "the data's decimals are kept"
+    assert ((frame[names].astype(object) != original.astype(object)).sum(axis=1) <= 3).all()
+
+
+@every_explainer
+def test_an_unchanged_cell_is_bit_identical(name: str) -> None:
+    queries = NUMBERS[:10].copy()
+    queries.iloc[:, 3] = -0.0
+    frame = on_three_classes(name).explain(queries).frame
+    zeros = frame["d"].to_numpy()[frame["d"].to_numpy() == 0]
+    assert len(zeros) > 0
+    assert np.signbit(zeros).all()
+    original = queries.to_numpy()[frame["query_id"]]
+    delivered = frame[list(queries)].to_numpy()
+    same = delivered == original
+    assert (delivered[same].view(np.int64) == original[same].view(np.int64)).all()
+
+
+@every_explainer
+def test_the_closest_attempt_of_an_unsolved_query_is_not_called_found(name: str) -> None:
+    queries = MIXED[:25]
+    result = on_mixed(name).explain(queries, vary=["owns", "town"])
+    frame = check_deliveries(result, queries)
+    before = mixed_model(queries).argmax(axis=1)
+    assert (mixed_model(frame[list(MIXED)]).argmax(axis=1) != before[frame["query_id"]]).all()
+    # Brute force: six combinations of town and owns.
+    possible = np.zeros(len(queries), dtype=bool)
+    for town in TOWNS:
+        for owns in (True, False):
+            possible |= mixed_model(queries.assign(town=town, owns=owns)).argmax(axis=1) != before
+    assert not result.found[~possible, 0].any()
+    assert (~possible).any()
+    attempts = result.space.restore(result.values[:, 0], queries)
+    flipped = mixed_model(attempts).argmax(axis=1) != before  # type: ignore[arg-type]
+    assert (flipped == result.found[:, 0]).all()
+
+
+# Same seed, same answer; nobody else's random numbers.
+
+
+@every_explainer
+def test_same_seed_same_counterfactuals(name: str) -> None:
+    first = on_mixed(name).explain(MIXED[:8], n=2)
+    again = fit(make(name, mixed_model, mixed_space(), max_changes=3), MIXED).explain(MIXED[:8], n=2)
+    pd.testing.assert_frame_equal(first.frame, again.frame, check_exact=True)
+    assert first.rows_queried.tolist() == again.rows_queried.tolist()
+    second_call = on_mixed(name).explain(MIXED[:8], n=2)
+    pd.testing.assert_frame_equal(first.frame, second_call.frame, check_exact=True)
+
+
+@every_explainer
+def test_global_random_state_is_left_alone(name: str) -> None:
+    np.random.seed(5)  # noqa: NPY002
+    torch.manual_seed(5)
+    numpy_before, torch_before = np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
+    threads = torch.get_num_threads()
+    fit(make(name, three_classes), NUMBERS).explain(NUMBERS[:4], n=2)
+    numpy_after = np.random.get_state()  # noqa: NPY002
+    assert (numpy_before[1] == numpy_after[1]).all()
+    assert numpy_before[2:] == numpy_after[2:]
+    assert torch.equal(torch_before, torch.get_rng_state())
+    assert torch.get_num_threads() == threads
+
+
+@every_explainer
+def test_the_global_random_state_does_not_change_the_answer(name: str) -> None:
+    frames = []
+    for seed in (1, 2):
+        np.random.seed(seed)  # noqa: NPY002
+        torch.manual_seed(seed)
+        frames.append(fit(make(name, three_classes), NUMBERS).explain(NUMBERS[:4]).frame)
+    pd.testing.assert_frame_equal(*frames, check_exact=True)
+
+
+@every_explainer
+def test_the_rows_handed_in_are_not_touched(name: str) -> None:
+    queries = MIXED[:5].copy()
+    on_mixed(name).explain(queries, n=2)
+    pd.testing.assert_frame_equal(queries, MIXED[:5], check_exact=True)
+
+
+# Bad input.
+
+
+@every_explainer
+def test_bad_rows_are_refused(name: str) -> None:
+    explainer = on_mixed(name)
+    missing = MIXED[:3].copy()
+    missing.loc["row 1", "amount"] = np.nan
+    with pytest.raises(MissingValueError, match="'amount' is missing in row 1"):
+        explainer.explain(missing)
+    infinite = MIXED[:3].copy()
+    infinite.loc["row 2", "rate"] = np.inf
+    with pytest.raises(InputError, match="'rate' is inf in row 2"):
+        explainer.explain(infinite)
+    unseen = MIXED[:3].copy()
+    unseen.loc["row 1", "town"] = "Paris"
+    with pytest.raises(UnknownCategoryError, match="'Paris' in row 1"):
+        explainer.explain(unseen)
+    with pytest.raises(ColumnError, match="another order"):
+        explainer.explain(MIXED[:3][list(MIXED)[::-1]])
+    with pytest.raises(ColumnError, match="'age' is missing"):
+        explainer.explain(MIXED[:3].drop(columns="age"))
+    with pytest.raises(ColumnError, match="'more' is not a feature"):
+        explainer.explain(MIXED[:3].assign(more=1))
+    with pytest.raises(InputError, match="n is 0"):
+        explainer.explain(MIXED[:3], n=0)
+
+
+@every_explainer
+def test_bad_constraints_at_the_call_are_refused(name: str) -> None:
+    explainer = on_mixed(name)
+    with pytest.raises(UnknownNameError, match="did you mean 'amount'"):
+        explainer.explain(MIXED[:3], vary=["amuont"])
+    with pytest.raises(UnknownNameError, match="did you mean 'rate'"):
+        explainer.explain(MIXED[:3], bounds={"rat": (0, 1)})
+    with pytest.raises(ConstraintError, match="immutable"):
+        explainer.explain(MIXED[:3], vary=["age"])
+    with pytest.raises(ConstraintError, match="outside its own"):
+        explainer.explain(MIXED[:3], bounds={"amount": (1000, 2000)})
+
+
+@every_explainer
+def test_bad_training_rows_are_refused(name: str) -> None:
+    missing = MIXED.copy()
+    missing.loc["row 1", "amount"] = np.nan
+    with pytest.raises(MissingValueError):
+        make(name, mixed_model).fit(missing)
+    with pytest.raises(InputError, match="no training rows"):
+        make(name, mixed_model).fit(MIXED[:0])
+    with pytest.raises(InputError, match="max_changes"):
+        make(name, mixed_model, max_changes=0).fit(MIXED)
+
+
+@every_explainer
+def test_explain_before_fit_is_refused(name: str) -> None:
+    with pytest.raises(NotFittedError, match="fit"):
+        make(name, mixed_model).explain(MIXED[:3])
+
+
+@every_explainer
+def test_a_wrong_goal_is_refused(name: str) -> None:
+    with pytest.raises(GoalError, match=r"Goal\.flip or Goal\.to"):
+        make(name, three_classes, goal=Goal.shift(1)).fit(NUMBERS)
+    with pytest.raises(GoalError, match="a regressor needs a goal"):
+        make(name, BlackBox(amount, task="regression")).fit(NUMBERS)
+    explainer = on_three_classes(name)
+    with pytest.raises(GoalError, match="no class 9"):
+        explainer.explain(NUMBERS[:3], goal=Goal.to(9))
+    with pytest.raises(GoalError, match="2 labels for 3 queries"):
+        explainer.explain(NUMBERS[:3], goal=Goal.to([0, 1]))
+
+
+# Tasks.
+
+
+@every_explainer
+def test_three_classes_untargeted(name: str) -> None:
+    queries = NUMBERS[:20]
+    result = on_three_classes(name).explain(queries)
+    frame = check_deliveries(result, queries)
+    solves_most(result)
+    before = three_classes(queries).argmax(axis=1)
+    assert set(before) == {0, 1, 2}
+    assert (three_classes(frame[list(queries)]).argmax(axis=1) != before[frame["query_id"]]).all()
+
+
+@every_explainer
+def test_three_classes_with_a_target_of_its_own_for_each_row(name: str) -> None:
+    queries = NUMBERS[:20]
+    targets = (three_classes(queries).argmax(axis=1) + 1 + np.arange(20) % 2) % 3
+    result = on_three_classes(name).explain(queries, goal=Goal.to(targets))
+    frame = check_deliveries(result, queries)
+    solves_most(result)
+    assert (three_classes(frame[list(queries)]).argmax(axis=1) == targets[frame["query_id"]]).all()
+
+
+@every_explainer
+def test_a_least_probability_is_reached(name: str) -> None:
+    queries = NUMBERS[:15]
+    result = on_three_classes(name).explain(queries, goal=Goal.to(0, min_probability=0.6))
+    frame = check_deliveries(result, queries)
+    solves_most(result, 0.5)
+    assert (three_classes(frame[list(queries)])[:, 0] >= 0.6).all()
+
+
+@every_explainer
+def test_regression_by_shift(name: str) -> None:
+    queries = NUMBERS[:20]
+    result = on_amount(name).explain(queries)
+    frame = check_deliveries(result, queries)
+    solves_most(result)
+    moved = np.abs(amount(frame[list(queries)]) - amount(queries)[frame["query_id"]])
+    assert (moved >= 2.0 - 1e-12).all()
+
+
+@every_explainer
+def test_regression_by_range(name: str) -> None:
+    queries = NUMBERS[:20]
+    result = on_amount(name).explain(queries, goal=Goal.between(1.0, 2.0))
+    frame = check_deliveries(result, queries)
+    solves_most(result)
+    answers = amount(frame[list(queries)])
+    assert ((answers >= 1) & (answers <= 2)).all()
+
+
+@every_explainer
+def test_labels_alone_are_enough_or_the_reason_is_said(name: str) -> None:
+    queries = NUMBERS[:20]
+    result = fit(make(name, words), NUMBERS).explain(queries)
+    frame = check_deliveries(result, queries)
+    solves_most(result)
+    before = words(queries)
+    assert (words(frame[list(queries)]) != before[frame["query_id"]]).all()
+    assert result.before.tolist() == before.tolist()
+
+
+@every_explainer
+def test_arrays_are_explained_like_frames(name: str) -> None:
+    rows = NUMBERS.to_numpy().astype(np.float32)
+    result = fit(make(name, three_classes), rows).explain(rows[:10])
+    solves_most(result)
+    delivered = result.space.restore(result.values[:, 0], rows[:10])
+    assert isinstance(delivered, np.ndarray)
+    assert delivered.dtype == np.float32
+    flipped = three_classes(delivered).argmax(axis=1) != three_classes(rows[:10]).argmax(axis=1)
+    assert (flipped == result.found[:, 0]).all()
+
+
+@every_explainer
+def test_whole_numbers_as_queries_of_fractional_features(name: str) -> None:
+    query = pd.DataFrame({"a": [1, -1], "b": [0, 1], "c": [0, 0], "d": [0, -1]})
+    result = on_three_classes(name).explain(query)
+    frame = result.frame
+    before = three_classes(query).argmax(axis=1)
+    assert (three_classes(frame[list(query)]).argmax(axis=1) != before[frame["query_id"]]).all()
+    solves_most(result)
+
+
+# Options of the call.
+
+
+@every_explainer
+@pytest.mark.parametrize("most", [1, 2])
+def test_no_more_than_max_changes_are_made(name: str, most: int) -> None:
+    queries = MIXED[:15]
+    explainer = make(name, mixed_model, mixed_space(), max_changes=most)
+    result = fit(explainer, MIXED).explain(queries, n=2)
+    frame = check_deliveries(result, queries)
+    assert len(frame) > 0
+    original = queries.iloc[frame["query_id"]].reset_index(drop=True)
+    assert ((frame[list(MIXED)].astype(object) != original.astype(object)).sum(axis=1) <= most).all()
+
+
+@every_explainer
+def test_only_what_vary_names_is_changed(name: str) -> None:
+    queries = MIXED[:20]
+    result = on_mixed(name).explain(queries, vary=["amount", "town"], n=2)
+    check_deliveries(result, queries)
+    assert set(result.changes()["feature"]) == {"amount", "town"}
+    again = on_mixed(name).explain(queries)
+    assert set(again.changes()["feature"]) - {"amount", "town"}, "the next call is free again"
+
+
+@every_explainer
+def test_changed_cells_lie_within_the_bounds_of_the_call(name: str) -> None:
+    queries = MIXED[:20]
+    bounds = {"amount": (-0.5, 0.75), "town": ["Rome", "Oslo"], "rate": (-0.55, None)}
+    result = on_mixed(name).explain(queries, bounds=bounds, n=2)
+    check_deliveries(result, queries)
+    changes = result.changes()
+    to = {feature: changes["to"][changes["feature"] == feature] for feature in bounds}
+    assert len(to["amount"]) + len(to["town"]) + len(to["rate"]) > 0
+    assert to["amount"].between(-0.5, 0.75).all()
+    assert set(to["town"]) <= {"Rome", "Oslo"}
+    assert (to["rate"] >= -0.55).all()
+
+
+@every_explainer
+def test_several_counterfactuals_are_distinct_and_each_is_valid(name: str) -> None:
+    queries = MIXED[:12]
+    result = on_mixed(name).explain(queries, n=3)
+    frame = check_deliveries(result, queries)
+    assert result.found.shape == (12, 3)
+    assert result.found.sum() >= 24
+    assert not frame.drop(columns="cf_id").duplicated().any()
+    before = mixed_model(queries).argmax(axis=1)
+    assert (mixed_model(frame[list(MIXED)]).argmax(axis=1) != before[frame["query_id"]]).all()
+
+
+# Degenerate cases.
+
+
+@every_explainer
+def test_an_empty_frame_gives_an_empty_result(name: str) -> None:
+    result = on_mixed(name).explain(MIXED[:0], n=2)
+    assert result.found.shape == (0, 2)
+    assert len(result.frame) == 0
+    assert (result.frame.dtypes[list(MIXED)] == MIXED.dtypes).all()
+
+
+@every_explainer
+def test_one_query_is_enough(name: str) -> None:
+    result = on_mixed(name).explain(MIXED[4:5])
+    assert result.found.shape == (1, 1)
+    check_deliveries(result, MIXED[4:5])
+
+
+@every_explainer
+def test_a_space_without_an_actionable_feature_is_refused(name: str) -> None:
+    space = FeatureSpace.infer(NUMBERS, immutable=list(NUMBERS))
+    with pytest.raises(ConstraintError, match="no feature may change"):
+        make(name, three_classes, space).fit(NUMBERS)
+
+
+@every_explainer
+def test_a_call_without_an_actionable_feature_says_so_for_each_row(name: str) -> None:
+    result = on_mixed(name).explain(MIXED[:4], vary=[])
+    assert not result.found.any()
+    assert (result.status == "no feature of it may change").all()
+    assert (result.values[:, 0] == result.start).all()
+
+
+@every_explainer
+@pytest.mark.filterwarnings("ignore:the model gives the same answer")
+def test_a_constant_model_has_no_counterfactuals_and_that_is_said(name: str) -> None:
+    def constant(rows: Any) -> Any:
+        return np.tile([0.25, 0.75], (len(rows), 1))
+
+    result = fit(make(name, constant), NUMBERS).explain(NUMBERS[:4], n=2)
+    assert not result.found.any()
+    assert all("none was found" in status for status in result.status[:, 0])
+    assert all("no counterfactual" in sentence for sentence in result.sentences())
+    assert len(result.frame) == 0
+
+
+@every_explainer
+def test_a_goal_that_is_met_already_costs_no_change(name: str) -> None:
+    queries = NUMBERS[:12]
+    already = three_classes(queries).argmax(axis=1) == 1
+    assert 0 < already.sum() < 12
+    result = on_three_classes(name).explain(queries, goal=Goal.to(1), n=2)
+    frame = check_deliveries(result, queries)
+    assert result.found[already].tolist() == [[True, False]] * int(already.sum())
+    assert (result.values[already, 0] == result.start[already]).all()
+    assert all("already" in status for status in result.status[already, 0])
+    assert (three_classes(frame[list(queries)]).argmax(axis=1) == 1).all()
+
+
+@every_explainer
+def test_a_query_outside_the_training_box_keeps_what_is_not_changed(name: str) -> None:
+    queries = NUMBERS[:8] * 4
+    result = on_three_classes(name).explain(queries)
+    frame = check_deliveries(result, queries)
+    before = three_classes(queries).argmax(axis=1)
+    assert (three_classes(frame[list(queries)]).argmax(axis=1) != before[frame["query_id"]]).all()
+    assert len(frame) > 0
+
+
+@every_explainer
+def test_ties_between_scores_are_decided_by_predict(name: str) -> None:
+    """A small tree on noise has leaves near .5 / .5, where `predict` and a threshold on scores could part."""
+    rows = NUMBERS.round(0)
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0).fit(rows, np.arange(ROWS) % 2)
+    result = fit(make(name, tree), rows).explain(rows[:20])
+    frame = check_deliveries(result, rows[:20])
+    before = tree.predict(rows[:20])
+    assert (tree.predict(frame[list(rows)]) != before[frame["query_id"]]).all()
+
+
+@every_explainer
+def test_a_model_whose_predict_is_stricter_than_its_scores_is_believed(name: str) -> None:
+    queries = NUMBERS[:15]
+    result = fit(make(name, Strict()), NUMBERS).explain(queries, n=2)
+    frame = check_deliveries(result, queries)
+    before = Strict().predict(queries)
+    assert (Strict().predict(frame[list(queries)]) != before[frame["query_id"]]).all()
+    assert result.before.tolist() == before.tolist()
+    solves_most(result)
+
+
+class Strict:
+    """Says "yes" from a probability of 0.8 on, and "no" below."""
+
+    classes_ = np.array(["no", "yes"])
+
+    def predict_proba(self, rows: Any) -> Any:
+        rows = np.asarray(rows, dtype=float)
+        chance = 1 / (1 + np.exp(-2 * (rows[:, 0] + rows[:, 1])))
+        return np.column_stack([1 - chance, chance])
+
+    def predict(self, rows: Any) -> Any:
+        return np.where(self.predict_proba(rows)[:, 1] >= 0.8, "yes", "no")
+
+
+@pytest.mark.parametrize("options", [{"effort": "policy"}, {"effort": "refined"}, {"variant": "local"}], ids=str)
+def test_every_effort_of_relax_delivers_only_what_is_valid(options: dict[str, Any]) -> None:
+    config = replace(SMALL_LOCAL, pretrained=False) if "variant" in options else SMALL
+    queries = MIXED[:20]
+    explainer = ReLAX(mixed_model, mixed_space(), max_changes=3, config=config, progress=False, **options).fit(MIXED)
+    result = explainer.explain(queries, n=2)
+    frame = check_deliveries(result, queries)
+    assert len(frame) > 0
+    before = mixed_model(queries).argmax(axis=1)
+    assert (mixed_model(frame[list(MIXED)]).argmax(axis=1) != before[frame["query_id"]]).all()
+    assert (frame["age"].to_numpy() == queries["age"].to_numpy()[frame["query_id"]]).all()
+    assert (frame["years"].to_numpy() >= queries["years"].to_numpy()[frame["query_id"]]).all()
+    assert np.nanmax(result.sparsity) <= 3
+
+
+# Registry and scikit-learn's manners.
+
+
+def test_the_registry_has_the_methods_of_the_contract() -> None:
+    assert {"relax-global", "relax-local", "greedy", "move-table"} <= set(EVERY)
+    assert len(EVERY) == len(set(EVERY))
+
+
+def test_an_unknown_explainer_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(UnknownNameError, match="no explainer 'relax-globl'; did you mean 'relax-global'"):
+        make_explainer("relax-globl", mixed_model)
+
+
+@every_explainer
+def test_an_unknown_option_is_refused_with_the_nearest_one(name: str) -> None:
+    with pytest.raises(UnknownNameError, match="no option 'max_change'; did you mean 'max_changes'"):
+        make_explainer(name, mixed_model, max_change=3)
+
+
+@every_explainer
+def test_the_constructor_only_stores(name: str) -> None:
+    explainer = make(name, "no model at all", max_changes=-7, seed=3)
+    parameters = explainer.get_params(deep=False)
+    assert parameters["model"] == "no model at all"
+    assert (parameters["max_changes"], parameters["seed"], parameters["goal"]) == (-7, 3, None)
+    assert not [attribute for attribute in vars(explainer) if attribute.endswith("_")]
+
+
+@every_explainer
+def test_a_clone_is_unfitted_and_explains_the_same(name: str) -> None:
+    model = FrozenEstimator(LogisticRegression().fit(NUMBERS, NUMBERS["a"] > NUMBERS["b"]))
+    explainer = fit(make(name, model, max_changes=2), NUMBERS)
+    copy = clone(explainer)
+    assert not hasattr(copy, "blackbox_")
+    assert copy.get_params(deep=False).keys() == explainer.get_params(deep=False).keys()
+    first, second = explainer.explain(NUMBERS[:5]), copy.fit(NUMBERS).explain(NUMBERS[:5])
+    pd.testing.assert_frame_equal(first.frame, second.frame, check_exact=True)
+    solves_most(first)
+
+
+@every_explainer
+def test_set_params_changes_an_option(name: str) -> None:
+    explainer = make(name, three_classes).set_params(max_changes=1)
+    result = fit(explainer, NUMBERS).explain(NUMBERS[:5])
+    assert np.nanmax(result.sparsity, initial=1) <= 1
+
+
+@every_explainer
+def test_rows_queried_are_what_the_model_was_asked(name: str) -> None:
+    asked = [0]
+
+    def counted(rows: Any) -> Any:
+        asked[0] += len(rows)
+        return three_classes(rows)
+
+    explainer = fit(make(name, counted), NUMBERS)
+    assert explainer.fit_rows_ == asked[0]
+    asked[0] = 0
+    result = explainer.explain(NUMBERS[:10], n=2)
+    assert result.rows_queried.sum() == asked[0]
+
+
+@every_explainer
+def test_rows_queried_count_predict_and_scores_where_both_are_asked(name: str) -> None:
+    asked = [0]
+
+    class Counted(Strict):
+        def predict_proba(self, rows: Any) -> Any:
+            asked[0] += len(rows)
+            return super().predict_proba(rows)
+
+        def predict(self, rows: Any) -> Any:
+            asked[0] += len(rows)
+            return np.where(Strict.predict_proba(self, rows)[:, 1] >= 0.8, "yes", "no")
+
+    explainer = fit(make(name, Counted()), NUMBERS)
+    asked[0] = 0
+    result = explainer.explain(NUMBERS[:10], n=2)
+    assert result.rows_queried.sum() == asked[0]

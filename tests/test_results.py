@@ -1,0 +1,335 @@
+"""Facts about Counterfactuals, on what `greedy` really delivers for numeric and mixed data."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from relax_plugin import Counterfactuals, FeatureSpace, Goal, make_explainer
+from relax_plugin.errors import SavedFileError
+
+RNG = np.random.default_rng(3)
+NUMERIC = pd.DataFrame(RNG.normal(size=(80, 3)).round(3), columns=["a", "b", "c"])
+MIXED = pd.DataFrame(
+    {
+        "amount": RNG.normal(size=80).astype(np.float32),
+        "years": RNG.integers(0, 30, 80),
+        "town": RNG.choice(["Rome", "Bonn", "<b>Oslo</b> & Co"], 80),
+        "owns": RNG.random(80) > 0.5,
+        "size": pd.Categorical(RNG.choice(["small", "large"], 80), categories=["small", "large"], ordered=True),
+    },
+    index=[f"row {i}" for i in range(80)],
+)
+
+
+def two(positive: Any) -> Any:
+    chance = 1 / (1 + np.exp(-np.asarray(positive, dtype=float)))
+    return np.column_stack([1 - chance, chance])
+
+
+def numeric_model(rows: Any) -> Any:
+    rows = np.asarray(rows, dtype=float)
+    return two(rows[:, 0] + 2 * rows[:, 1])
+
+
+def mixed_model(rows: Any) -> Any:
+    town = rows["town"].map({"Rome": 2.0, "Bonn": -1.0, "<b>Oslo</b> & Co": 0.0}).to_numpy(float)
+    years = rows["years"].to_numpy(float)
+    return two(rows["amount"].to_numpy(float) + town + years / 10 - 2 + (rows["size"] == "large"))
+
+
+def numeric(n: int = 1, count: int = 10) -> Counterfactuals:
+    return make_explainer("greedy", numeric_model).fit(NUMERIC).explain(NUMERIC[:count], n=n)
+
+
+def mixed(n: int = 1, count: int = 10, **limits: Any) -> Counterfactuals:
+    return make_explainer("greedy", mixed_model).fit(MIXED).explain(MIXED[:count], n=n, **limits)
+
+
+def some_unsolved() -> Counterfactuals:
+    """Only the years may change: enough for some rows, not for others."""
+    result = mixed(vary=["years"], count=30)
+    assert 0 < result.found.sum() < 30
+    return result
+
+
+# Tables.
+
+
+@pytest.mark.parametrize("make", [numeric, mixed])
+def test_the_frame_has_one_row_for_each_found_slot(make: Any) -> None:
+    result = make(n=3)
+    frame = result.frame
+    assert frame.columns.tolist() == ["query_id", "cf_id", *result.space.names]
+    assert list(zip(frame["query_id"], frame["cf_id"], strict=True)) == [tuple(at) for at in np.argwhere(result.found)]
+    assert (frame.dtypes[result.space.names] == result.queries.dtypes).all()
+    assert result.found[:, 0].all()
+
+
+def test_the_frame_of_array_queries_has_the_names_of_the_space() -> None:
+    rows = NUMERIC.to_numpy()
+    result = make_explainer("greedy", numeric_model).fit(rows).explain(rows[:4])
+    assert result.frame.columns.tolist() == ["query_id", "cf_id", "x0", "x1", "x2"]
+    assert len(result.changes()) >= 4
+
+
+@pytest.mark.parametrize("make", [numeric, mixed])
+def test_the_changes_applied_to_the_queries_give_the_frame(make: Any) -> None:
+    result = make(n=2)
+    rebuilt = result.queries.reset_index(drop=True).iloc[result.frame["query_id"]].reset_index(drop=True).astype(object)
+    position = {tuple(ids): i for i, ids in enumerate(result.frame[["query_id", "cf_id"]].to_numpy().tolist())}
+    for change in result.changes().to_dict("records"):
+        row = position[change["query_id"], change["cf_id"]]
+        assert rebuilt.loc[row, change["feature"]] == change["from"]
+        assert change["from"] != change["to"]
+        rebuilt.loc[row, change["feature"]] = change["to"]
+    expected = result.frame[result.space.names].astype(object)
+    assert (rebuilt == expected).all(axis=None)
+
+
+def test_there_are_as_many_changes_as_sparsity_says() -> None:
+    result = mixed(n=2)
+    assert len(result.changes()) == np.nansum(result.sparsity)
+    assert np.isnan(result.sparsity[~result.found]).all()
+
+
+def test_proximity_is_the_distance_of_the_space() -> None:
+    result = numeric()
+    frame, queries = result.frame[["a", "b", "c"]].to_numpy(), NUMERIC[:10].to_numpy()
+    expected = (np.abs(frame - queries) / NUMERIC.to_numpy().std(axis=0)).sum(axis=1)
+    assert result.proximity[:, 0] == pytest.approx(expected)
+
+
+def test_an_unsolved_query_has_a_reason_and_no_row() -> None:
+    result = some_unsolved()
+    lost = ~result.found[:, 0]
+    assert all(status != "found" and status for status in result.status[lost, 0])
+    assert (result.status[~lost, 0] == "found").all()
+    assert not set(np.flatnonzero(lost)) & set(result.frame["query_id"])
+    assert (result.stage[lost] == "").all()
+    assert (result.stage[~lost] != "").all()
+
+
+def test_before_and_after_are_the_answers_of_the_model() -> None:
+    result = mixed()
+    assert result.before.tolist() == mixed_model(MIXED[:10]).argmax(axis=1).tolist()
+    delivered = mixed_model(result.frame[list(MIXED)])
+    assert result.after[:, 0].tolist() == delivered.argmax(axis=1).tolist()
+    assert result.scores_after is not None
+    assert result.scores_after[:, 0] == pytest.approx(delivered)
+
+
+def test_the_array_is_padded_with_nan() -> None:
+    result = some_unsolved()
+    array = result.to_array()
+    assert array.shape == (30, 1, 5)
+    empty = pd.isna(array).all(axis=2)
+    assert (empty == ~result.found).all()
+    assert array[result.found][:, 2].tolist() == result.frame["town"].tolist()
+    assert numeric(n=2).to_array().dtype == np.float64
+
+
+# Sentences.
+
+
+def test_a_sentence_names_the_changes_and_both_answers() -> None:
+    result = mixed(vary=["years"], count=30)
+    query = int(np.flatnonzero(result.found[:, 0])[0])
+    row = result.frame[result.frame["query_id"] == query].iloc[0]
+    assert result.sentences()[query] == (
+        f"Query {query}: if years were {row['years']} instead of {MIXED['years'].iloc[query]}, "
+        f"the answer would be {result.after[query, 0]} instead of {result.before[query]}."
+    )
+
+
+def test_there_is_a_sentence_for_every_query() -> None:
+    result = some_unsolved()
+    sentences = result.sentences()
+    assert len(sentences) == 30
+    for query, sentence in enumerate(sentences):
+        assert ("no counterfactual" in sentence) == (not result.found[query, 0])
+
+
+def test_a_goal_that_is_met_already_is_said_so() -> None:
+    result = make_explainer("greedy", numeric_model, goal=Goal.to(1)).fit(NUMERIC).explain(NUMERIC[:10])
+    already = result.before == 1
+    assert 0 < already.sum() < 10
+    for query in np.flatnonzero(already):
+        assert result.found[query, 0]
+        assert "meets the goal already" in result.sentences()[query]
+
+
+def test_the_repr_counts_the_solved() -> None:
+    assert repr(numeric()).startswith("Counterfactuals(10 of 10 queries solved, 1 wanted each")
+
+
+# JSON.
+
+
+@pytest.mark.parametrize("make", [numeric, mixed])
+def test_json_brings_everything_back(make: Any) -> None:
+    result = make(n=2)
+    again = Counterfactuals.from_json(result.to_json())
+    pd.testing.assert_frame_equal(again.frame, result.frame, check_exact=True)
+    pd.testing.assert_frame_equal(again.queries, result.queries, check_exact=True)
+    pd.testing.assert_frame_equal(again.changes(), result.changes())
+    assert again.sentences() == result.sentences()
+    assert again.space == result.space
+    for name in ("values", "found", "status", "stage", "before", "after", "rows_queried", "scores_after"):
+        assert np.array_equal(getattr(again, name), getattr(result, name)), name
+    assert again.seconds == result.seconds
+    assert again.to_json() == result.to_json()
+
+
+def test_json_is_strict_json() -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    json.loads(some_unsolved().to_json(), parse_constant=refuse)
+
+
+@pytest.mark.parametrize(
+    "index", [["p", "p", "p"], pd.date_range("2020-01-01", periods=3), pd.MultiIndex.from_product([[1], list("abc")])]
+)
+def test_json_stands_any_index(index: Any) -> None:
+    queries = MIXED[:3].set_axis(index)
+    result = make_explainer("greedy", mixed_model).fit(MIXED).explain(queries)
+    again = Counterfactuals.from_json(result.to_json())
+    pd.testing.assert_frame_equal(again.frame, result.frame)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_json_of_array_queries_gives_arrays(dtype: Any) -> None:
+    rows = NUMERIC.to_numpy().astype(dtype)
+    result = make_explainer("greedy", numeric_model).fit(rows).explain(rows[:4])
+    again = Counterfactuals.from_json(result.to_json())
+    assert isinstance(again.queries, np.ndarray)
+    assert again.queries.dtype == dtype
+    assert np.array_equal(again.to_array(), result.to_array())
+
+
+def test_json_of_a_regressor_and_of_text_labels() -> None:
+    space = FeatureSpace.infer(NUMERIC)
+    regressor = make_explainer("greedy", _Sum(), space, goal=Goal.shift(1.0)).fit(NUMERIC).explain(NUMERIC[:4])
+    assert np.array_equal(Counterfactuals.from_json(regressor.to_json()).after, regressor.after)
+    words = make_explainer("greedy", _Words(), space).fit(NUMERIC).explain(NUMERIC[:4])
+    assert Counterfactuals.from_json(words.to_json()).after.tolist() == words.after.tolist()
+    assert set(words.after.ravel()) <= {"no", "yes"}
+
+
+class _Sum:
+    _estimator_type = "regressor"
+
+    def predict(self, rows: Any) -> Any:
+        return np.asarray(rows).sum(axis=1)
+
+
+class _Words:
+    _estimator_type = "classifier"
+    classes_ = np.array(["no", "yes"])
+
+    def predict_proba(self, rows: Any) -> Any:
+        return numeric_model(rows)
+
+    def predict(self, rows: Any) -> Any:
+        return self.classes_[numeric_model(rows).argmax(axis=1)]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
+def test_truncated_json_is_refused(share: float) -> None:
+    text = numeric().to_json()
+    with pytest.raises(SavedFileError, match="cut off"):
+        Counterfactuals.from_json(text[: int(share * len(text))])
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "null", "{}", '{"format": "something else", "version": 1}'])
+def test_foreign_json_is_refused(text: str) -> None:
+    with pytest.raises(SavedFileError, match="not written by"):
+        Counterfactuals.from_json(text)
+
+
+@pytest.mark.parametrize("version", [99, None, "1"])
+def test_json_of_another_version_is_refused(version: Any) -> None:
+    data = {**json.loads(numeric().to_json()), "version": version}
+    with pytest.raises(SavedFileError, match="version"):
+        Counterfactuals.from_json(json.dumps(data))
+
+
+def test_json_without_one_of_its_parts_is_refused() -> None:
+    data = json.loads(numeric(count=2).to_json())
+    for name in data.keys() - {"format", "version"}:
+        with pytest.raises(SavedFileError):
+            Counterfactuals.from_json(json.dumps({key: part for key, part in data.items() if key != name}))
+
+
+def test_json_with_parts_of_different_lengths_is_refused() -> None:
+    data = json.loads(numeric(count=3).to_json())
+    for name in ("values", "found", "status", "after", "before", "rows_queried"):
+        with pytest.raises(SavedFileError):
+            Counterfactuals.from_json(json.dumps({**data, name: data[name][:-1]}))
+
+
+# HTML and plot.
+
+
+def test_html_escapes_what_comes_from_the_data() -> None:
+    rows = MIXED.rename(columns={"amount": "<i>amount</i>"})
+
+    def model(asked: Any) -> Any:
+        return mixed_model(asked.rename(columns={"<i>amount</i>": "amount"}))
+
+    page = make_explainer("greedy", model).fit(rows).explain(rows[:10], n=2)._repr_html_()
+    assert "<b>Oslo" not in page
+    assert "<i>amount" not in page
+    assert "&lt;b&gt;Oslo&lt;/b&gt; &amp; Co" in page
+    assert page.count("<tr>") == page.count("</tr>")
+
+
+def test_html_shows_changed_cells_in_bold_and_reasons_in_italics() -> None:
+    result = some_unsolved()
+    page = result._repr_html_()
+    first = result.changes().query("query_id < 10")
+    assert page.count("<b>") == len(first)
+    assert page.count("<i>") == int((~result.found[:10]).sum())
+
+
+def test_the_plot_has_a_line_for_each_changed_feature() -> None:
+    result = mixed(n=2)
+    figure = result.plot(3)
+    changed = result.changes().query("query_id == 3")
+    (axes,) = figure.axes
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert set(names) == set(changed["feature"])
+    arrows = [text for text in axes.texts if getattr(text, "arrow_patch", None) is not None]
+    assert len(arrows) == len(changed)
+    figure.canvas.draw()
+
+
+def test_the_plot_of_an_unsolved_query_has_no_arrows() -> None:
+    result = some_unsolved()
+    lost = int(np.flatnonzero(~result.found[:, 0])[0])
+    (axes,) = result.plot(lost).axes
+    assert not [text for text in axes.texts if getattr(text, "arrow_patch", None) is not None]
+
+
+# Nothing.
+
+
+@pytest.mark.parametrize("make", [numeric, mixed])
+def test_no_queries_give_an_empty_result_with_all_its_views(make: Any) -> None:
+    result = make(n=2, count=0)
+    assert len(result) == 0
+    assert result.found.shape == (0, 2)
+    assert result.frame.columns.tolist() == ["query_id", "cf_id", *result.space.names]
+    assert (result.frame.dtypes[result.space.names] == result.queries.dtypes).all()
+    assert result.changes().columns.tolist() == ["query_id", "cf_id", "feature", "from", "to"]
+    assert len(result.changes()) == 0
+    assert result.sentences() == []
+    assert result.to_array().shape == (0, 2, len(result.space))
+    assert "0 of 0" in repr(result)
+    assert "0 of 0" in result._repr_html_()
+    again = Counterfactuals.from_json(result.to_json())
+    assert again.found.shape == (0, 2)
+    pd.testing.assert_frame_equal(again.frame, result.frame)

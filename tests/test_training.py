@@ -1,0 +1,420 @@
+"""Training (Algorithm 1): every ingredient counts, budgets hold, and nothing outside is touched."""
+
+import random
+import time
+import warnings
+from dataclasses import asdict, fields, replace
+
+import matplotlib.figure
+import numpy as np
+import pytest
+import torch
+from reference.tiny import (
+    QUICK,
+    Counting,
+    gaussian_rows,
+    mixed_probabilities,
+    mixed_rows,
+    mixed_space,
+    numbers,
+    three_class_probabilities,
+    two_class_labels,
+    two_class_probabilities,
+)
+
+from relax_plugin import BlackBox, FeatureSpace, Goal, ReLAX, ReLAXConfig
+from relax_plugin.actions import ActionTable
+from relax_plugin.agent import Agent
+from relax_plugin.environment import CounterfactualEnv, Observer
+from relax_plugin.errors import InputError, ModelError
+from relax_plugin.starts import draw_starts, random_limits
+from relax_plugin.training import train
+
+ROWS = gaussian_rows()
+SHORT = replace(QUICK, steps=12, validate_every=4)
+EVERYTHING = replace(SHORT, state_curiosity=0.1, action_curiosity=0.1)
+
+
+def fitted(config=SHORT, model=two_class_probabilities, rows=ROWS, seed=0, **options):
+    options = {"max_changes": 2, "effort": "policy", **options}
+    return ReLAX(model, config=config, seed=seed, progress=False, **options).fit(rows)
+
+
+def weights_of(explainer):
+    return {name: tensor.numpy() for name, tensor in explainer.agent_.weights_by_name().items()}
+
+
+def equal(one, other):
+    return all(one[name].shape == other[name].shape and (one[name] == other[name]).all() for name in one)
+
+
+# Every ingredient of the paper, and of ours.
+
+INGREDIENTS = {
+    "target network": {"target_rate": 1.0},
+    "n-step returns": {"steps_of_return": 1},
+    "prioritised replay": {"priority_exponent": 0.0},
+    "importance correction": {"importance_exponent": 0.0},
+    "shaping": {"shaping": 0.0},
+    "state curiosity": {"state_curiosity": 0.0},
+    "action curiosity": {"action_curiosity": 0.0},
+    "random masks": {"masked_share": 0.0},
+    "random bounds": {"bounded_share": 0.0},
+    "mixture starts": {"mixture": 0.0},
+    "noise on starts": {"start_noise": 0.0},
+    "gaussian starts": {"gaussian_share": 0.0},
+    "directional actions": {"actions": "signed"},
+    "distance in the reward": {"distance_weight": 0.0},
+    "exploration": {"exploration_start": 0.0, "exploration_end": 0.0},
+    "noise on parameters": {"parameter_noise": 0.0},
+    "parameter decay": {"parameter_decay": 0.0},
+    "discount": {"discount": 0.0},
+}
+
+
+@pytest.fixture(scope="module")
+def with_everything():
+    return fitted(EVERYTHING)
+
+
+@pytest.mark.parametrize("ingredient", INGREDIENTS)
+def test_an_ingredient_switched_off_changes_what_is_learned(with_everything, ingredient):
+    without = fitted(replace(EVERYTHING, **INGREDIENTS[ingredient]))
+    assert not equal(weights_of(with_everything), weights_of(without))
+    assert len(without.history_.rows) == 3
+    assert without.explain(ROWS[:5]).found.shape == (5, 1)
+
+
+def test_same_seed_same_weights(with_everything):
+    again, other = fitted(EVERYTHING), fitted(EVERYTHING, seed=1)
+    assert equal(weights_of(with_everything), weights_of(again))
+    assert not equal(weights_of(with_everything), weights_of(other))
+    kept = [name for name in again.history_.rows[0] if name != "seconds"]
+    assert again.history_.frame()[kept].equals(with_everything.history_.frame()[kept])
+
+
+def test_training_earns_its_keep():
+    """A trained agent solves unseen rows that the same agent untrained does not."""
+    unseen = gaussian_rows(seed=9)
+    untrained = fitted(replace(QUICK, learning_rate=0.0)).explain(unseen).found.mean()
+    trained = fitted(replace(QUICK, steps=60)).explain(unseen).found.mean()
+    assert trained > 0.9
+    assert trained > untrained + 0.2
+
+
+def test_the_letter_of_the_paper_trains_and_runs():
+    paper = ReLAXConfig.paper()
+    assert (paper.actions, paper.shaping, paper.state_curiosity, paper.action_curiosity) == ("signed", 0.0, 1.0, -1.0)
+    assert paper.mixture == paper.gaussian_share == paper.start_noise == paper.masked_share == 0.0
+    small = {field.name: getattr(SHORT, field.name) for field in fields(SHORT) if field.type is int}
+    small["steps_of_return"] = paper.steps_of_return
+    explainer = fitted(replace(paper, **small))
+    assert len(explainer.actions_) == ROWS.shape[1]
+    found = explainer.explain(ROWS[:20])
+    assert (found.after[found.found] != found.before[found.found[:, 0]]).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "goal"),
+    [
+        (two_class_labels, None),
+        (three_class_probabilities, Goal.to(2)),
+        (BlackBox(numbers, task="regression"), Goal.shift(2.0)),
+        (BlackBox(numbers, task="regression"), Goal.between(3.0, 9.0)),
+    ],
+    ids=["labels only", "targeted", "shift", "range"],
+)
+def test_every_kind_of_goal_is_learned(model, goal):
+    explainer = fitted(replace(QUICK, steps=60), model, goal=goal)
+    assert explainer.history_.frame()["validity"].max() > 0.6
+    assert explainer.explain(gaussian_rows(seed=5)).found.mean() > 0.6
+
+
+def test_mixed_features_are_learned():
+    rows = mixed_rows()
+    explainer = fitted(replace(QUICK, steps=40), mixed_probabilities, rows, space=mixed_space(rows))
+    assert explainer.history_.frame()["validity"].max() > 0.5
+
+
+# Budgets and ends of training.
+
+
+def test_the_budget_of_steps_is_one_model_call_a_step():
+    model = Counting(two_class_probabilities)
+    explainer = fitted(replace(SHORT, steps=9, validate_every=4), model)
+    assert [len(rows) for rows in model.seen].count(SHORT.episodes) == 9
+    assert explainer.history_.stopped == "all steps done"
+    assert explainer.history_.frame()["step"].tolist() == [4, 8, 9]
+    assert explainer.history_.frame()["rows"].iloc[-1] == explainer.fit_rows_ == model.rows
+
+
+def test_the_budget_of_seconds_ends_training():
+    started = time.perf_counter()
+    explainer = fitted(replace(QUICK, steps=10**6, validate_every=10**6, seconds=0.3))
+    assert time.perf_counter() - started < 5.0
+    assert explainer.history_.stopped == "out of time"
+    assert len(explainer.history_.rows) == 1  # what was learned is validated before the end
+    assert explainer.history_.frame()["seconds"].iloc[-1] >= 0.3
+
+
+def test_training_stops_early_without_improvement():
+    config = replace(QUICK, steps=500, validate_every=2, patience=3, learning_rate=0.0)
+    explainer = fitted(config)
+    assert explainer.history_.stopped == "no improvement on the validation rows"
+    assert len(explainer.history_.rows) == 1 + config.patience + 1
+
+
+class ScriptedValidation:
+    """Says how good the agent is in turn, and remembers its weights at each validation."""
+
+    def __init__(self, agent, objectives):
+        self.agent, self.objectives, self.weights = agent, objectives, []
+
+    def __call__(self):
+        if len(self.weights) == len(self.objectives):
+            raise KeyboardInterrupt
+        self.weights.append({name: tensor.numpy() for name, tensor in self.agent.weights_by_name().items()})
+        return {"validity": 0.5, "objective": self.objectives[len(self.weights) - 1]}
+
+
+@pytest.mark.parametrize("steps", [20, 21, 40])  # to the end, and interrupted at the sixth validation
+def test_the_weights_of_the_best_validation_are_kept(steps):
+    values, config = gaussian_rows(), replace(SHORT, steps=steps, validate_every=4)
+    space = FeatureSpace.infer(values)
+    blackbox = BlackBox(two_class_probabilities, space)
+    blackbox.learn(values)
+    rng = np.random.default_rng(0)
+    starts = draw_starts(values, blackbox, Goal.flip(), 2, config, rng)
+    observer = Observer(space, ActionTable(space), 2, 1.0)
+    env = CounterfactualEnv(starts, observer, blackbox, config, 48)
+    agent = Agent(env.single_observation_space.shape[0], len(observer.actions), config, True, seed=0)
+    validation = ScriptedValidation(agent, [0.1, 0.8, 0.9, 0.3, 0.9])
+    history = train(env, agent, config, rng, validation)
+    assert history.stopped == ("all steps done" if steps == 20 else "interrupted")
+    assert [row["objective"] for row in history.rows] == validation.objectives
+    left_with = {name: tensor.numpy() for name, tensor in agent.weights_by_name().items()}
+    assert [equal(left_with, weights) for weights in validation.weights] == [False, False, True, False, False]
+
+
+class Interrupting:
+    """A model whose user presses Ctrl-C during one of its calls."""
+
+    def __init__(self, at):
+        self.at, self.calls = at, 0
+
+    def __call__(self, rows):
+        self.calls += 1
+        if self.calls == self.at:
+            raise KeyboardInterrupt
+        return two_class_probabilities(rows)
+
+
+@pytest.mark.parametrize("at", [6, 40])
+def test_interrupted_training_leaves_a_usable_explainer(at, caplog):
+    """Before the first validation, and after some."""
+    config = replace(QUICK, steps=200, validate_every=4)
+    interrupting = Interrupting(at)
+    explainer = fitted(config, interrupting, effort="search")
+    assert explainer.history_.stopped == "interrupted"
+    assert bool(explainer.history_.rows) == (at == 40)
+    assert "interrupted" in caplog.text
+    found = explainer.explain(ROWS[:20])
+    assert found.found.mean() > 0.8
+
+
+def test_interrupting_before_training_is_not_swallowed():
+    with pytest.raises(KeyboardInterrupt):
+        fitted(QUICK, Interrupting(1))
+
+
+def test_history_is_a_frame_and_a_plot():
+    history = fitted().history_
+    frame = history.frame()
+    assert {"step", "seconds", "rows", "validity", "sparsity", "proximity", "objective", "td_error"} <= set(frame)
+    assert frame["step"].is_monotonic_increasing and frame["rows"].is_monotonic_increasing
+    assert frame["validity"].between(0.0, 1.0).all()
+    figure = history.plot()
+    assert isinstance(figure, matplotlib.figure.Figure)
+    panel = next(axes for axes in figure.axes if axes.get_title() == "validity")
+    assert panel.lines[0].get_ydata().tolist() == frame["validity"].tolist()
+
+
+def test_validation_rows_are_never_starts():
+    """The rows that choose the weights are set aside: no start of training equals one of them."""
+    model = Counting(two_class_probabilities)
+    config = replace(SHORT, mixture=0.0, gaussian_share=0.0, start_noise=0.0)
+    fitted(config, model)
+    batches = [{tuple(row) for row in seen} for seen in model.seen]
+    known = {tuple(row) for row in ROWS}
+    held_out = next(batch for batch in batches if 20 < len(batch) <= 32 and batch <= known)
+    pool = next(batch for batch in batches if len(batch) > 100 and batch <= known and batch != known)
+    assert not pool & held_out
+
+
+def test_a_goal_that_every_validation_row_meets_still_trains():
+    model = BlackBox(numbers, task="regression")
+    rows = ROWS[np.abs(numbers(ROWS)) < 2.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        explainer = fitted(replace(SHORT, patience=1), model, rows, goal=Goal.between(-2.0, 2.0))
+    assert explainer.history_.stopped == "all steps done"
+
+
+# What is outside stays as it is.
+
+
+def test_no_global_random_state_is_touched():
+    states = random.getstate(), np.random.get_state()[1].copy(), torch.get_rng_state()  # noqa: NPY002
+    explainer = fitted(EVERYTHING, variant="local", effort="search")
+    explainer.explain(ROWS[:3], n=2)
+    assert random.getstate() == states[0]
+    assert (np.random.get_state()[1] == states[1]).all()  # noqa: NPY002
+    assert torch.equal(torch.get_rng_state(), states[2])
+
+
+def test_the_global_seed_does_not_matter():
+    np.random.seed(1)  # noqa: NPY002
+    torch.manual_seed(1)
+    one = fitted()
+    np.random.seed(2)  # noqa: NPY002
+    torch.manual_seed(2)
+    assert equal(weights_of(one), weights_of(fitted()))
+
+
+def test_the_number_of_torch_threads_is_given_back():
+    before = torch.get_num_threads()
+    during = set()
+
+    def model(rows):
+        during.add(torch.get_num_threads())
+        return two_class_probabilities(rows)
+
+    class Breaking:
+        calls = 0
+
+        def __call__(self, rows):
+            self.calls += 1
+            if self.calls > 8:
+                raise RuntimeError("broken")
+            return two_class_probabilities(rows)
+
+    try:
+        torch.set_num_threads(2)
+        fitted(SHORT, model).explain(ROWS[:3])
+        assert torch.get_num_threads() == 2
+        assert 1 in during
+        with pytest.raises(ModelError, match="broken"):
+            fitted(SHORT, Breaking())
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+# Config
+
+INVALID = [
+    {"actions": "sideways"},
+    {"steps": 0},
+    {"steps": 2.5},
+    {"batch": 0},
+    {"hidden": -3},
+    {"learning_rate": -1e-3},
+    {"discount": 1.5},
+    {"discount": float("nan")},
+    {"discount": "high"},
+    {"target_rate": 2.0},
+    {"exploration_start": 1.2},
+    {"masked_share": -0.1},
+    {"mask_rate": 7.0},
+    {"mixture": 2.0},
+    {"seconds": -1.0},
+    {"distance_weight": None},
+    {"state_curiosity": float("inf")},
+]
+
+
+@pytest.mark.parametrize("setting", INVALID, ids=str)
+def test_invalid_settings_are_refused_with_a_sentence(setting):
+    (name,) = setting
+    with pytest.raises(InputError, match=rf"^{name} is .*\.$"):
+        ReLAXConfig(**setting)
+
+
+def test_every_default_is_valid_and_survives_a_round_trip():
+    for config in (ReLAXConfig(), ReLAXConfig.paper(), QUICK):
+        assert ReLAXConfig(**asdict(config)) == config
+    assert ReLAXConfig(state_curiosity=-1.0, action_curiosity=-1.0, shaping=0.0, seconds=0.0)
+
+
+# Starts
+
+
+def test_starts_are_balanced_over_classes():
+    def rare(rows):
+        return (np.asarray(rows)[:, 0] > 1.6).astype(int)  # one row in twenty
+
+    values = gaussian_rows(400)
+    space = FeatureSpace.infer(values)
+    blackbox = BlackBox(rare, space)
+    assert blackbox.learn(values).output.mean() < 0.1
+    starts = draw_starts(values, blackbox, Goal.flip(), 3, replace(QUICK, start_pool=2000), np.random.default_rng(0))
+    assert 0.45 < starts.answer.output.mean() < 0.55
+    np.testing.assert_array_equal(starts.answer.output, rare(starts.start))
+    assert not starts.goal.met(starts.answer).any()
+
+
+def test_starts_lie_within_the_space():
+    rows = mixed_rows()
+    space = mixed_space(rows)
+    blackbox = BlackBox(mixed_probabilities, space)
+    values = space.values(rows)
+    blackbox.learn(values)
+    starts = draw_starts(values, blackbox, Goal.flip(), 3, QUICK, np.random.default_rng(0)).start
+    own = {tuple(row) for row in values}
+    made = np.array([row for row in starts if tuple(row) not in own])
+    assert len(made) > 100
+    limits = space.limits()
+    assert (made >= limits.low).all() and (made <= limits.high).all()
+    numbers_ = ~space.is_categorical
+    np.testing.assert_array_equal(made[:, numbers_], limits.round_to_grid(made)[:, numbers_])
+
+
+def test_without_mixture_starts_are_training_rows():
+    config = replace(QUICK, mixture=0.0, gaussian_share=0.0, start_noise=0.0)
+    space = FeatureSpace.infer(ROWS)
+    blackbox = BlackBox(two_class_probabilities, space)
+    blackbox.learn(ROWS)
+    starts = draw_starts(ROWS, blackbox, Goal.flip(), 3, config, np.random.default_rng(0)).start
+    assert {tuple(row) for row in starts} <= {tuple(row) for row in ROWS}
+
+
+def test_several_classes_are_trained_targeted_and_untargeted():
+    space = FeatureSpace.infer(ROWS)
+    blackbox = BlackBox(three_class_probabilities, space)
+    blackbox.learn(ROWS)
+    starts = draw_starts(ROWS, blackbox, Goal.flip(), 3, QUICK, np.random.default_rng(0))
+    wanted = starts.goal.wanted.sum(axis=1)
+    assert set(wanted) == {1, 2}
+    assert 0.2 < (wanted == 1).mean() < 0.7
+    assert not starts.goal.wanted[np.arange(len(wanted)), starts.answer.output.astype(int)].any()
+
+
+def test_random_masks_leave_something_free():
+    rows = mixed_rows()
+    space = mixed_space(rows)
+    config = replace(QUICK, masked_share=1.0, mask_rate=1.0, bounded_share=1.0)
+    start = np.repeat(space.values(rows), 20, axis=0)
+    limits = random_limits(space, start, config, np.random.default_rng(0))
+    immutable = space.limits().frozen[0]
+    assert (~limits.frozen).any(axis=1).all()
+    assert limits.frozen[:, immutable].all()
+    assert 0.3 < limits.frozen[:, ~immutable].mean() < 0.7
+    narrowed = limits.low > space.limits().low
+    assert 0.2 < narrowed[:, ~space.is_categorical].mean() < 0.8
+
+
+def test_no_masks_when_they_are_switched_off():
+    space = FeatureSpace.infer(ROWS)
+    limits = random_limits(space, ROWS, replace(QUICK, masked_share=0.0, bounded_share=0.0), np.random.default_rng(0))
+    assert not limits.frozen.any()
+    assert (limits.low == space.limits().low).all() and (limits.high == space.limits().high).all()
