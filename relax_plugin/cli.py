@@ -3,13 +3,11 @@
 import argparse
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from relax_plugin.base import list_explainers, make_explainer
@@ -96,9 +94,8 @@ def _machine() -> str:
 
 
 def _write(frame: pd.DataFrame, path: Path) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        frame.replace({np.inf: np.nan}).to_csv(file, index=False)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    frame.to_csv(temporary, index=False)
     os.replace(temporary, path)
 
 

@@ -57,7 +57,9 @@ def _train_ensemble(
         agent.load_weights(weights)
     best = BestSeen(problem, config.local_episodes)
     asked = problem.blackbox.rows_asked
-    train(env, agent, local, rng, watch=best.watch)
+    history = train(env, agent, local, rng, watch=best.watch)
+    if history.stopped == "interrupted":  # the caller wants out of `explain`, not out of one ensemble
+        raise KeyboardInterrupt
     problem.rows[:] += (problem.blackbox.rows_asked - asked) // len(problem)  # every step asks as many for each
     return best.values, np.isfinite(best.cost)
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -60,13 +59,12 @@ def save_explainer(explainer: "ReLAX", path: Path) -> None:
     tensors = explainer.agent_.weights_by_name()
     tensors["moves.feature"] = torch.from_numpy(explainer.moves_.feature)
     tensors["moves.value"] = torch.from_numpy(explainer.moves_.value)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         save_file(tensors, temporary, metadata={"format": FORMAT, "header": json.dumps(header, default=_plain)})
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

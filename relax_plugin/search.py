@@ -138,7 +138,7 @@ def expand(problem: Problem, nodes: Beam, ranker: Ranker, observer: Observer, br
     total = nodes.value[parent] + value[parent, taken]
     feature = observer.actions.feature[taken]
     children = Beam(episodes, owner, on_policy, rank, total, nodes.gap[parent], distance, nodes.worth[parent], feature)
-    return children.rows(_first_of_each(owner, episodes.values, on_policy))
+    return children.rows(_first_of_each(owner, problem.space.standardise(episodes.values), on_policy))
 
 
 def shortlist(problem: Problem, valid: Beam, budget: Budget) -> Beam:

@@ -92,8 +92,9 @@ def random_limits(space: FeatureSpace, start: Values, config: ReLAXConfig, rng: 
     actionable = np.flatnonzero(~limits.frozen[0])
     frozen[np.arange(n), rng.choice(actionable, n)] = False  # something must stay free
     narrowed = _random_masks(n, d, config.bounded_share, config.mask_rate, rng) & ~space.is_categorical
-    low = np.where(narrowed, start - rng.random((n, d)) * (start - limits.low), limits.low)
-    high = np.where(narrowed, start + rng.random((n, d)) * (limits.high - start), limits.high)
+    inside = np.clip(start, limits.low, limits.high)
+    low = np.where(narrowed, inside - rng.random((n, d)) * (inside - limits.low), limits.low)
+    high = np.where(narrowed, inside + rng.random((n, d)) * (limits.high - inside), limits.high)
     choices = np.repeat(limits.choices, n, axis=0)
     choices &= ~_random_masks(n, choices.shape[1], config.bounded_share, config.mask_rate, rng)
     return replace(limits, low=low, high=high, frozen=limits.frozen | frozen, choices=choices)

@@ -39,6 +39,7 @@ from relax_plugin.errors import (
     UnknownNameError,
     UnsupportedError,
 )
+from relax_plugin.problem import Problem, Proposals
 
 EVERY = list_explainers()
 every_explainer = pytest.mark.parametrize("name", EVERY)
@@ -587,6 +588,60 @@ def test_every_effort_of_relax_delivers_only_what_is_valid(options: dict[str, An
     assert (frame["age"].to_numpy() == queries["age"].to_numpy()[frame["query_id"]]).all()
     assert (frame["years"].to_numpy() >= queries["years"].to_numpy()[frame["query_id"]]).all()
     assert np.nanmax(result.sparsity) <= 3
+
+
+# The core decides, whatever a method claims.
+
+
+class Cheat(CounterfactualExplainer):
+    """Offers whatever it is told to, for every query, as valid."""
+
+    offers: Any = None
+
+    def _fit(self, values: Any, rng: Any) -> None:
+        pass
+
+    def _generate(self, problem: Problem, n: int, rng: Any) -> Proposals:
+        made = Proposals.empty(problem, n)
+        made.values[:], made.offered[:], made.stage[:] = self.offers, True, "cheat"
+        made.note[:] = "<script>alert()</script>"
+        return made
+
+
+TRUE_FALSE = FeatureSpace.infer(
+    pd.DataFrame({"fixed": [0.0, 9.0], "up": [0.0, 9.0], "count": [0, 9], "free": [0.5, 8.5]}),
+    immutable=["fixed"],
+    increase_only=["up"],
+)
+
+
+@pytest.mark.parametrize(
+    ("offer", "valid"),
+    [
+        ([1, 5, 2, 9.0], False),
+        ([0, 5, 2, 8.5], True),
+        ([9, 2, 2, 8.5], False),
+        ([0, 1, 2, 8.5], False),
+        ([0, 2, 2.5, 8.5], False),
+        ([0, 9, 2, 9.5], False),
+        ([0, 9, 9, 8.5], False),
+        ([0, 5, 2, 1.0], False),
+    ],
+    ids=["two faults", "valid", "immutable", "direction", "step", "bounds", "too many changes", "goal not met"],
+)
+def test_a_method_that_claims_too_much_is_not_believed(offer: list[float], valid: bool) -> None:
+    rows = pd.DataFrame({"fixed": [0.0], "up": [2.0], "count": [2], "free": [1.0]})
+
+    def model(asked: Any) -> Any:
+        return np.where(asked["free"] > 4, [[0.1], [0.9]], [[0.9], [0.1]]).T
+
+    explainer = Cheat(model, TRUE_FALSE, max_changes=2).fit(rows)
+    explainer.offers = offer
+    result = explainer.explain(rows, n=2)
+    assert result.found.tolist() == [[valid, False]], "and the second is the same as the first"
+    assert len(result.frame) == valid
+    page = result._repr_html_()
+    assert "<script>" not in page
 
 
 # Registry and scikit-learn's manners.

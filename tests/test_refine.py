@@ -59,6 +59,12 @@ def test_revert_takes_the_closest_of_equally_small_subsets() -> None:
     assert values.tolist() == [[0, 4, 0]]
 
 
+def test_revert_prefers_fewer_changes_to_shorter_ones() -> None:
+    problem = problem_of(lambda x: np.maximum(x[:, 0] / 9, np.minimum(x[:, 1], x[:, 2])), ORIGIN)
+    values, _ = revert(problem, np.array([[9.0, 1.0, 1.0]]), ONE)
+    assert values.tolist() == [[9, 0, 0]]
+
+
 def test_revert_leaves_what_is_all_needed() -> None:
     problem = problem_of(lambda x: x.min(axis=1), ORIGIN)
     assert revert(problem, ALL, ONE)[0].tolist() == ALL.tolist()

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from relax_plugin import ReLAXConfig, make_explainer
-from relax_plugin.config import ReLAXConfig as Config
 from relax_plugin.datasets import waveform
 from relax_plugin.environment import CounterfactualEnv
 from relax_plugin.evaluation.tasks import load_task
@@ -63,9 +62,9 @@ def test_a_step_of_512_episodes(benchmark, wave):
     task, explainer = wave
     rng = np.random.default_rng(0)
     values = task.space.values(task.X_train)
-    starts = draw_starts(values, explainer.blackbox_, explainer.goal_, 5, Config(), rng)
+    starts = draw_starts(values, explainer.blackbox_, explainer.goal_, 5, ReLAXConfig(), rng)
     starts = starts.rows(np.flatnonzero(explainer.observer_.allowed(starts).any(axis=1)))
-    env = CounterfactualEnv(starts, explainer.observer_, explainer.blackbox_, Config(), 512)
+    env = CounterfactualEnv(starts, explainer.observer_, explainer.blackbox_, ReLAXConfig(), 512)
     states, info = env.reset(seed=0)
 
     def step():
@@ -81,7 +80,7 @@ def test_drawing_the_batches_of_one_step(benchmark):
     replay = PrioritizedReplay(1, 512, 128, 90, 42)
     for _ in range(130):
         states = rng.standard_normal((512, 90)).astype(np.float32)
-        done = rng.random(512) < 0.3
-        replay.add(states, rng.random((512, 42)) < 0.8, rng.integers(0, 42, 512), rng.random(512), rng.random(512), done)
+        allowed, done = rng.random((512, 42)) < 0.8, rng.random(512) < 0.3
+        replay.add(states, allowed, rng.integers(0, 42, 512), rng.random(512), rng.random(512), done)
     config = ReLAXConfig()
     assert len(benchmark(replay.sample, config, rng)) == config.updates_per_step
