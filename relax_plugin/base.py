@@ -17,6 +17,7 @@ from relax_plugin.limits import Limits
 from relax_plugin.problem import Integers, Problem, Proposals
 from relax_plugin.registry import list_explainers, make_explainer
 from relax_plugin.results import Counterfactuals, concatenate
+from relax_plugin.verdict import Verdict
 
 BATCH = 8192  # queries worked on side by side: bounds the memory of a call of any size
 LEARN_ROWS = 512  # training rows asked once to learn classes and the grain of scores
@@ -24,12 +25,11 @@ LEARN_ROWS = 512  # training rows asked once to learn classes and the grain of s
 
 @dataclass(frozen=True)
 class Supports:
-    """What an explainer can be used for; `None` in `models` means any model."""
+    """What an explainer can be used for."""
 
     tasks: tuple[str, ...] = ("classification", "regression")
     categorical: bool = True
     labels_only: bool = True
-    models: str | None = None
 
 
 class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
@@ -90,6 +90,7 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
             raise ConstraintError("no feature may change: every one is immutable or has no room within its bounds.")
         self._bind_model()
         rng = np.random.default_rng(self.seed)
+        asked = self.blackbox_.rows_asked
         sample = values[rng.permutation(len(values))[:LEARN_ROWS]]
         self.sample_answer_: Answer = self.blackbox_.learn(sample)
         self._bind_goal()
@@ -97,7 +98,7 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         if reason is not None:
             raise UnsupportedError(f"skipped because {reason}.")
         self._fit(values, rng)
-        self.fit_rows_ = self.blackbox_.rows_asked
+        self.fit_rows_ = self.blackbox_.rows_asked - asked
         self.fit_seconds_ = time.perf_counter() - started
         return self
 
@@ -151,87 +152,27 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         return None
 
     def _explain_batch(self, values: Values, rows: Rows, goal: Goal, limits: Limits, n: int) -> Counterfactuals:
-        started = time.perf_counter()
-        blackbox, space = self.blackbox_, self.space_
+        started, blackbox = time.perf_counter(), self.blackbox_
+        asked = blackbox.rows_asked
         before = blackbox.confirm(rows) if len(values) else blackbox.ask(values)
-        spent = np.full(len(values), 2 if blackbox.reader.labels_apart and blackbox.has_scores else 1, dtype=np.int64)
-        most = len(space) if self.max_changes is None else min(int(self.max_changes), len(space))
-        problem = Problem(space, blackbox, values, before, goal.bind(blackbox, before), limits, most, spent)
-        already = problem.goal.met(before)
-        proposals = Proposals.empty(problem, n)
-        proposals.offered[already, 0] = True
-        found = np.zeros((len(values), n), dtype=bool)
-        found[already, 0] = True
-        after = np.repeat(before.output[:, None], n, axis=1)
-        scores = None if before.scores is None else np.repeat(before.scores[:, None], n, axis=1)
-        strict = blackbox.strict
-        pending = np.flatnonzero(~already)
-        while len(pending):
-            part = problem.part(pending)
-            made = self._generate(part, n, np.random.default_rng(self.seed))
-            problem.rows[pending] += part.rows
-            found[pending], after[pending] = False, before.output[pending, None]
-            if scores is not None and before.scores is not None:
-                scores[pending] = before.scores[pending, None]
-            proposals.values[pending], proposals.offered[pending] = made.values, made.offered
-            proposals.stage[pending], proposals.note[pending] = made.stage, made.note
-            query, slot = np.nonzero(proposals.offered & np.isin(np.arange(len(values)), pending)[:, None])
-            answer = self._confirm(problem, rows, proposals, query, slot)
-            after[query, slot] = answer.output
-            if scores is not None and answer.scores is not None:
-                scores[query, slot] = answer.scores
-            found[query, slot] = problem.goal.rows(query).met(answer) & self._keeps(problem, proposals, query, slot)
-            missed = np.unique(query[~problem.goal.rows(query).met(answer)])
-            if blackbox.strict or not blackbox.reader.labels_apart:
-                break
+        spent = np.full(len(values), (blackbox.rows_asked - asked) // max(len(values), 1), dtype=np.int64)
+        most = len(self.space_) if self.max_changes is None else min(int(self.max_changes), len(self.space_))
+        problem = Problem(self.space_, blackbox, values, before, goal.bind(blackbox, before), limits, most, spent)
+        verdict = Verdict(problem, rows, n)
+        missed = verdict.decide(*self._propose(problem, np.flatnonzero(~verdict.already), n))
+        if len(missed) and blackbox.reader.labels_apart and not blackbox.strict:
             # Where `predict` and the largest score disagree (ties!), those queries are searched again by `predict`.
-            blackbox.strict, pending = True, missed
-        blackbox.strict = strict
-        found &= _distinct(proposals.values, found)
-        return Counterfactuals(
-            space=space,
-            queries=rows,
-            values=proposals.values,
-            found=found,
-            status=self._status(problem, proposals, found, already),
-            stage=np.where(found, np.where(already[:, None], "query", proposals.stage), ""),
-            before=blackbox.labels(before.output),
-            after=blackbox.labels(after.ravel()).reshape(after.shape),
-            scores_before=before.scores,
-            scores_after=scores,
-            rows_queried=problem.rows,
-            seconds=time.perf_counter() - started,
-        )
+            with blackbox.asking_strictly():
+                verdict.decide(*self._propose(problem, missed, n))
+        return verdict.counterfactuals(time.perf_counter() - started)
 
-    def _confirm(self, problem: Problem, rows: Rows, made: Proposals, query: Integers, slot: Integers) -> Answer:
-        """The model's own answer to the delivered rows, after rounding and casting."""
-        if len(query) == 0:
-            return self.blackbox_.ask(problem.start[:0])
-        asked = self.blackbox_.rows_asked
-        picked = rows[query] if isinstance(rows, np.ndarray) else rows.iloc[query]
-        answer = self.blackbox_.confirm(self.space_.restore(made.values[query, slot], picked))
-        np.add.at(problem.rows, query, (self.blackbox_.rows_asked - asked) // len(query))
-        return answer
-
-    def _keeps(self, problem: Problem, made: Proposals, query: Integers, slot: Integers) -> Any:
-        values, start = made.values[query, slot], problem.start[query]
-        few = (values != start).sum(axis=1) <= problem.max_changes
-        return few & problem.limits.rows(query).kept(values, start)
-
-    def _status(self, problem: Problem, made: Proposals, found: Any, already: Any) -> Any:
-        low, high = problem.span
-        movable = ((low != problem.start) | (high != problem.start)).any(axis=1)
-        status = np.full(found.shape, "", dtype=object)
-        for slot in range(found.shape[1]):
-            nothing = f"none was found within {problem.max_changes} changes"
-            reason = nothing if slot == 0 else "no further distinct one was found"
-            status[:, slot] = np.where(made.note != "", made.note, reason) if slot == 0 else reason
-            status[~movable, slot] = "no feature of it may change"
-            status[found[:, slot], slot] = "found"
-        status[already] = "found"
-        status[already, 0] = "meets the goal already"
-        status[already, 1:] = "the query meets the goal already"
-        return status
+    def _propose(self, problem: Problem, pending: Integers, n: int) -> tuple[Integers, Proposals]:
+        part = problem.part(pending)
+        if len(pending) == 0:
+            return pending, Proposals.empty(part, n)
+        made = self._generate(part, n, np.random.default_rng(self.seed))
+        problem.rows[pending] += part.rows
+        return pending, made
 
     def _bind_model(self) -> None:
         if isinstance(self.model, BlackBox):
@@ -248,15 +189,6 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _some_category_free(self) -> bool:
         return any(f.kind == "categorical" and not f.immutable and sum(f.choices) > 1 for f in self.space_.features)
-
-
-def _distinct(values: Any, found: Any) -> Any:
-    """Whether each found slot differs from every found slot before it."""
-    distinct = np.ones_like(found)
-    for slot in range(1, found.shape[1]):
-        same = (values[:, slot, None] == values[:, :slot]).all(axis=2) & found[:, :slot]
-        distinct[:, slot] = ~same.any(axis=1)
-    return distinct
 
 
 __all__ = ["CounterfactualExplainer", "Supports", "list_explainers", "make_explainer"]

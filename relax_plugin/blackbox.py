@@ -5,6 +5,8 @@ model gives them. A delivered counterfactual is confirmed by the model's own `pr
 """
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -19,7 +21,6 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Task = Literal["auto", "classification", "regression"]
 
 LEAST_PROBABILITY = 1e-6  # logits are taken of probabilities clipped to this, or to what the model's grain suggests
-UNKNOWN_CLASS = -1  # code of a label that no training row had
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class BlackBox:
         self.reader: Reader = make_reader(model, task)
         self.task: str = _task_of(model, self.reader, task)
         self.classes: np.ndarray[Any, Any] | None = None
+        self.later_classes: list[Any] = []  # labels first seen after `learn`
         self.least_probability = LEAST_PROBABILITY
         self.strict = False  # True: labels come from `predict` at every question, not from the largest score
         self.rows_asked = 0
@@ -106,8 +108,8 @@ class BlackBox:
         if self.reader.labels_apart:
             labels, _ = self._call(self._rows(values), want_labels=True)
             codes = self._codes(labels)
-            if (codes == UNKNOWN_CLASS).any():
-                stranger = labels[int(np.argmax(codes == UNKNOWN_CLASS))]
+            if (codes < 0).any():
+                stranger = labels[int(np.argmax(codes < 0))]
                 raise ModelError(
                     f"the model predicts {stranger!r}, which is not among its classes {self.classes.tolist()}; "
                     "give it the attribute classes_, or pass its predict alone."
@@ -144,6 +146,15 @@ class BlackBox:
             answer = replace(answer, output=self._codes(labels))
         return answer
 
+    @contextmanager
+    def asking_strictly(self) -> Iterator[None]:
+        """Take labels from `predict` at every question for a while."""
+        before, self.strict = self.strict, True
+        try:
+            yield
+        finally:
+            self.strict = before
+
     def logits(self, scores: Floats) -> Floats:
         """Scores on an unbounded scale, so that steps far from the boundary count too."""
         if self.reader.score_kind != "probability":
@@ -158,6 +169,7 @@ class BlackBox:
         named = np.empty(len(output), dtype=object)
         known = output >= 0
         named[known] = self.classes[output[known].astype(int)]
+        named[~known] = [self.later_classes[int(-1 - code)] for code in output[~known]]
         return named
 
     def _rows(self, values: Values) -> Rows:
@@ -194,8 +206,12 @@ class BlackBox:
     def _codes(self, labels: Any) -> Floats:
         _refuse_missing(labels)
         assert self.classes is not None
-        codes = pd.Index(self.classes).get_indexer(pd.Index(labels))
-        return np.where(codes < 0, UNKNOWN_CLASS, codes).astype(np.float64)
+        codes: Floats = np.asarray(pd.Index(self.classes).get_indexer(pd.Index(labels)), dtype=np.float64)
+        for row in np.flatnonzero(codes < 0):  # rare: a label that no training row had is coded -1, -2, ...
+            if labels[row] not in self.later_classes:
+                self.later_classes.append(labels[row])
+            codes[row] = -1 - self.later_classes.index(labels[row])
+        return codes
 
 
 def _task_of(model: Any, reader: Reader, task: str) -> str:

@@ -92,6 +92,8 @@ class FeatureSpace:
         categories that may be chosen; `steps` maps a name to the grid its values lie on, counted from its low end.
         """
         frame = as_frame(X)
+        if len(frame) == 0:
+            raise InputError("a FeatureSpace cannot be inferred from no rows; pass the training rows.")
         said = {
             "categorical": _names(categorical, "categorical"),
             "continuous": _names(continuous, "continuous"),

@@ -38,7 +38,7 @@ class Goal:
     @classmethod
     def to(cls, label: Any, *, min_probability: float | None = None) -> "Goal":
         """This class: the targeted counterfactual. A list, array or Series gives one label a row."""
-        if isinstance(label, np.ndarray | pd.Series | list | tuple):
+        if isinstance(label, np.ndarray | pd.Series | pd.Index | list | tuple):
             label = tuple(np.asarray(label, dtype=object).tolist())
         elif isinstance(label, np.generic):
             label = label.item()
@@ -47,15 +47,15 @@ class Goal:
     @classmethod
     def shift(cls, delta: float) -> "Goal":
         """A regressor's answer at least `delta` away from that to the query, upwards or downwards."""
-        if not np.isfinite(delta) or delta == 0:
+        if not isinstance(delta, int | float | np.number) or not np.isfinite(delta) or delta == 0:
             raise GoalError(f"delta is {delta}, but must be a finite number other than 0 in the unit of the target.")
         return cls("shift", delta=abs(float(delta)))
 
     @classmethod
     def between(cls, low: float, high: float) -> "Goal":
         """A regressor's answer from `low` to `high`, both included; either may be infinite."""
-        if not low <= high:
-            raise GoalError(f"the range [{low}, {high}] is empty; give low <= high.")
+        if not all(isinstance(end, int | float | np.number) for end in (low, high)) or not low <= high:
+            raise GoalError(f"the range [{low}, {high}] is empty or no range; give numbers low <= high.")
         return cls("between", low=float(low), high=float(high))
 
     def check(self, blackbox: BlackBox) -> None:

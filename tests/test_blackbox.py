@@ -430,3 +430,14 @@ def test_a_slot_left_empty_by_the_second_search_is_not_found() -> None:
 def test_an_explainer_that_needs_scores_says_why_it_is_skipped() -> None:
     with pytest.raises(UnsupportedError, match="skipped because it needs scores"):
         make_explainer("greedy", lambda rows: np.asarray(rows)[:, 0] > 0).fit(NUMBERS)
+
+
+def test_a_label_no_training_row_had_is_delivered_by_its_name():
+    X = pd.DataFrame({"x": np.linspace(0.0, 8.0, 40)})
+    space = FeatureSpace.infer(X, bounds={"x": (0.0, 12.0)})
+    blackbox = BlackBox(lambda rows: np.where(np.asarray(rows)[:, 0] > 9, "new", "a"), space)
+    before = blackbox.learn(space.values(X))
+    after = blackbox.ask(np.array([[3.0], [11.0]]))
+    assert blackbox.labels(before.output).tolist() == ["a"] * 40
+    assert blackbox.labels(after.output).tolist() == ["a", "new"]
+    assert Goal.flip().bind(blackbox, before.rows(np.array([0, 1]))).met(after).tolist() == [False, True]

@@ -44,7 +44,7 @@ from relax_plugin.problem import Problem, Proposals
 EVERY = list_explainers()
 every_explainer = pytest.mark.parametrize("name", EVERY)
 
-SMALL = ReLAXConfig(steps=30, episodes=64, updates_per_step=2, hidden=16, start_pool=256, validate_every=15)
+SMALL = ReLAXConfig(steps=30, episodes=32, updates_per_step=1, hidden=16, start_pool=256, validate_every=30)
 SMALL_LOCAL = replace(SMALL, local_steps=5, local_episodes=4, local_updates=1)
 
 RNG = np.random.default_rng(11)

@@ -284,7 +284,7 @@ def test_three_classes_are_targeted_by_one_agent():
         assert (found.after[found.found] == target).all()
         assert found.found.mean() > 0.9
         already = three_class_probabilities(QUERIES).argmax(axis=1) == target
-        np.testing.assert_array_equal(found.status[:, 0] == "meets the goal already", already)
+        np.testing.assert_array_equal(found.status[:, 0] == "the query meets the goal already", already)
     targets = np.arange(40) % 3
     found = explainer.explain(QUERIES, goal=Goal.to(targets))
     assert (found.after[:, 0][found.found[:, 0]] == targets[found.found[:, 0]]).all()

@@ -243,3 +243,9 @@ def test_no_queries_bind_to_no_goals() -> None:
 def test_the_state_of_a_regressor_tells_both_ends_of_its_goal() -> None:
     goal = Goal.shift(2).bind(regressor(), answers(5, 1))
     assert goal.observe(answers(5, 5), scale=2.0).tolist() == [[1.0, -1.0, 1.0], [3.0, 1.0, -1.0]]
+
+
+@pytest.mark.parametrize("wrong", ["a", None, np.nan, 0])
+def test_a_shift_that_is_no_number_is_refused(wrong):
+    with pytest.raises(GoalError, match="delta"):
+        Goal.shift(wrong)

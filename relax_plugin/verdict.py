@@ -1,0 +1,92 @@
+"""Verdict: the one place where validity is decided. Methods propose, the model's own `predict` disposes."""
+
+from typing import Any
+
+import numpy as np
+
+from relax_plugin.features import Rows
+from relax_plugin.problem import Booleans, Integers, Problem, Proposals
+from relax_plugin.results import Counterfactuals
+
+
+class Verdict:
+    """Keeps, for the queries of a batch, what was proposed, what the model says to it, and whether it counts.
+
+    A proposal is *found* if the model's answer to the delivered row, after rounding and casting, meets the goal, the
+    row keeps every constraint, and it differs from those found before it.
+    """
+
+    def __init__(self, problem: Problem, rows: Rows, n: int) -> None:
+        self.problem, self.rows = problem, rows
+        self.already = problem.goal.met(problem.before)
+        self.proposals = Proposals.empty(problem, n)
+        self.found = np.zeros((len(problem), n), dtype=bool)
+        self.found[self.already, 0] = True
+        self.output = np.repeat(problem.before.output[:, None], n, axis=1)
+        scores = problem.before.scores
+        self.scores = None if scores is None else np.repeat(scores[:, None], n, axis=1)
+
+    def decide(self, pending: Integers, made: Proposals) -> Integers:
+        """Confirm what was proposed for some queries; returns those whose confirmed answer misses the goal."""
+        kept, before = self.proposals, self.problem.before
+        kept.values[pending], kept.offered[pending] = made.values, made.offered
+        kept.stage[pending], kept.note[pending] = made.stage, made.note
+        self.found[pending], self.output[pending] = False, before.output[pending, None]
+        if self.scores is not None and before.scores is not None:
+            self.scores[pending] = before.scores[pending, None]
+        position, slot = np.nonzero(made.offered)
+        query = pending[position]
+        if len(query) == 0:
+            return query
+        values, start = kept.values[query, slot], self.problem.start[query]
+        picked = self.rows[query] if isinstance(self.rows, np.ndarray) else self.rows.iloc[query]
+        blackbox = self.problem.blackbox
+        asked = blackbox.rows_asked
+        answer = blackbox.confirm(self.problem.space.restore(values, picked))
+        np.add.at(self.problem.rows, query, (blackbox.rows_asked - asked) // len(query))
+        self.output[query, slot] = answer.output
+        if self.scores is not None and answer.scores is not None:
+            self.scores[query, slot] = answer.scores
+        met = self.problem.goal.rows(query).met(answer)
+        few = (values != start).sum(axis=1) <= self.problem.max_changes
+        self.found[query, slot] = met & few & self.problem.limits.rows(query).kept(values, start)
+        self.found &= self._distinct()
+        return np.unique(query[~met])
+
+    def counterfactuals(self, seconds: float) -> Counterfactuals:
+        """The verdict as the user sees it."""
+        blackbox, before = self.problem.blackbox, self.problem.before
+        return Counterfactuals(
+            space=self.problem.space,
+            queries=self.rows,
+            values=self.proposals.values,
+            found=self.found,
+            status=self._status(),
+            stage=np.where(self.found, np.where(self.already[:, None], "query", self.proposals.stage), ""),
+            before=blackbox.labels(before.output),
+            after=blackbox.labels(self.output.ravel()).reshape(self.output.shape),
+            scores_before=before.scores,
+            scores_after=self.scores,
+            rows_queried=self.problem.rows,
+            seconds=seconds,
+        )
+
+    def _distinct(self) -> Booleans:
+        """Whether each found slot differs from every found slot before it."""
+        values, distinct = self.proposals.values, np.ones_like(self.found)
+        for slot in range(1, distinct.shape[1]):
+            same = (values[:, slot, None] == values[:, :slot]).all(axis=2) & self.found[:, :slot]
+            distinct[:, slot] = ~same.any(axis=1)
+        return distinct
+
+    def _status(self) -> np.ndarray[Any, Any]:
+        """ "found", or why not."""
+        low, high = self.problem.span
+        movable = ((low != self.problem.start) | (high != self.problem.start)).any(axis=1)
+        status = np.full(self.found.shape, "no further distinct one was found", dtype=object)
+        nothing = f"none was found within {self.problem.max_changes} changes"
+        status[:, 0] = np.where(self.proposals.note != "", self.proposals.note, nothing)
+        status[~movable] = "no feature of it may change"
+        status[self.found] = "found"
+        status[self.already] = "the query meets the goal already"
+        return status
