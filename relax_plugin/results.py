@@ -238,6 +238,7 @@ class Counterfactuals:
         axes = figure.subplots()
         table = self.changes().query("query_id == @query")
         for slot in np.flatnonzero(self.found[query]):
+            axes.plot([], [], color=f"C{slot}", label=f"counterfactual {slot}")
             for height, j in enumerate(changed):
                 if self.values[query, slot, j] == self.start[query, j]:
                     continue
@@ -248,6 +249,7 @@ class Counterfactuals:
                 axes.annotate(_shown(to), (values[slot, j], height), (0, 6), textcoords="offset points", ha="center")
         axes.scatter(start[changed], range(len(changed)), color="black", zorder=3, label="query")
         axes.scatter(values[:, changed], [range(len(changed))] * len(values), alpha=0.0)  # sets the view's limits
+        axes.legend(fontsize="small")
         axes.set_yticks(range(len(changed)), [str(self.space.names[j]) for j in changed])
         axes.set_ylim(-0.7, len(changed) - 0.2)
         axes.set_xlabel("standard deviations (categories: position)")

@@ -45,7 +45,7 @@ def fill_slots(problem: Problem, n: int, solve: Solver, rng: np.random.Generator
 
 
 def _fill_with_variants(problem: Problem, made: Proposals, rng: np.random.Generator) -> None:
-    """Fill empty slots with valid random variants of what was found, the most different ones first."""
+    """Fill empty slots with valid random variants of what was found: few changes first, then the most different."""
     for slot in range(1, made.values.shape[1]):
         query = np.flatnonzero(~made.offered[:, slot] & made.offered[:, 0])
         if len(query) == 0:
@@ -61,7 +61,8 @@ def _fill_with_variants(problem: Problem, made: Proposals, rng: np.random.Genera
         candidates, owner = candidates[met], owner[met]
         nearest = problem.space.distance(candidates[:, None], made.values[owner])
         nearest = np.where(made.offered[owner], nearest, np.inf).min(axis=1)
-        order = np.lexsort((-nearest, owner))
+        changes = (candidates != problem.start[owner]).sum(axis=1)
+        order = np.lexsort((-nearest, changes, owner))
         best = order[np.unique(owner[order], return_index=True)[1]]
         made.values[owner[best], slot] = candidates[best]
         made.offered[owner[best], slot] = True

@@ -165,7 +165,7 @@ def measure(what: str, tasks: Iterable[str] | None, seeds: Iterable[int], jobs: 
     """One row for each task, seed and method of a measurement."""
     function, usual = MEASUREMENTS[what]
     cases = [(name, seed) for name in (tasks or usual) for seed in seeds]
-    parts: list[pd.DataFrame] = joblib.Parallel(n_jobs=jobs, inner_max_num_threads=1, backend="loky")(
+    parts: list[pd.DataFrame] = joblib.Parallel(n_jobs=jobs, verbose=5, inner_max_num_threads=1, backend="loky")(
         joblib.delayed(_one)(function, name, seed) for name, seed in cases
     )
     return pd.DataFrame(pd.concat(parts, ignore_index=True))
