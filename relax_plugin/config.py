@@ -16,6 +16,10 @@ Where the printed paper cannot be used or was clearly worse, the default deviate
    samples training rows.
 8. Priorities are sampled from a cumulative sum, which at this size was quicker than the sum tree of §4.2 and draws
    the same distribution.
+9. The raw parameters are pulled towards 0 a little (`parameter_decay`): one saturated at its end could not come back.
+10. The TD error enters L_Q by Huber's loss, not squared: a few misjudged steps must not throw the network.
+
+`ReLAXConfig.paper()` takes back 1 to 4, 7 and 9; 5, 6, 8 and 10 change how, not what is learned.
 """
 
 from dataclasses import dataclass, fields
@@ -72,6 +76,7 @@ class ReLAXConfig:
     episodes: int = 512  # side by side
     updates_per_step: int = 8
     start_pool: int = 4096  # starts scored once
+    balanced: bool = True  # whether every predicted class is as frequent among the starts as any other
     mixture: float = 1.0  # how far a start may lie from one training row towards another; 0: training rows only
     gaussian_share: float = 0.25  # of the starts are Gaussian instead
     start_noise: float = 0.3  # standard deviations
@@ -95,7 +100,7 @@ class ReLAXConfig:
             raise InputError(f"actions is {self.actions!r}; accepted are 'directional' and 'signed'.")
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name in ("actions", "pretrained") or (value is None and field.default is None):
+            if field.name in ("actions", "pretrained", "balanced") or (value is None and field.default is None):
                 continue
             kind, low, high = Real, 0.0, inf
             if field.type is int:
@@ -121,6 +126,8 @@ class ReLAXConfig:
             state_curiosity=1.0,
             action_curiosity=-1.0,
             steps_of_return=3,
+            parameter_decay=0.0,
+            balanced=False,
             mixture=0.0,
             gaussian_share=0.0,
             start_noise=0.0,

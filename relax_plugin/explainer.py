@@ -91,7 +91,7 @@ class ReLAX(GuidedExplainer):
         self._prepare(training, self.config_.actions, typical_gap(starts))
         starts = starts.rows(np.flatnonzero(self.observer_.allowed(starts).any(axis=1)))
         self.history_ = History()
-        inputs = self.observer_.observe(self._episodes(values[:1], rng)).shape[1]
+        inputs = self.observer_.observe(self._episodes(values[:1], rng, only_open=False)).shape[1]
         self.agent_ = Agent(inputs, len(self.actions_), self.config_, self.blackbox_.has_scores, self.seed)
         if self.variant == "local" and not self.config_.pretrained:
             return
@@ -113,11 +113,11 @@ class ReLAX(GuidedExplainer):
         with one_thread():
             self.history_ = train(env, self.agent_, self.config_, rng, validate, progress=self.progress)
 
-    def _episodes(self, values: Values, rng: np.random.Generator) -> Episodes:
-        """Episodes from these rows without further constraints, those that meet the goal already left out."""
+    def _episodes(self, values: Values, rng: np.random.Generator, only_open: bool = True) -> Episodes:
+        """Episodes from these rows without further constraints; by default without those that meet the goal already."""
         answer = self.blackbox_.ask(values)
         goals = random_goals(self.goal_, self.blackbox_, answer, rng)
-        open_ = np.flatnonzero(~goals.met(answer)) if len(values) > 1 else np.arange(len(values))
+        open_ = np.flatnonzero(~goals.met(answer) | (not only_open))
         limits = self.space_.limits()
         return Episodes.begin(values[open_], answer.rows(open_), goals.rows(open_), limits, self.observer_.max_changes)
 

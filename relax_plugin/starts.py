@@ -31,7 +31,8 @@ def draw_starts(
     open_ = np.flatnonzero(~goals.met(answer))
     if len(open_) == 0:
         return Episodes.begin(candidates[:0], answer.rows(open_), goals.rows(open_), space.limits(), max_changes)
-    chosen = open_[_balanced(answer.rows(open_), blackbox, config.start_pool, rng)]
+    balanced = config.balanced and blackbox.task == "classification"
+    chosen = open_[_draw(answer.rows(open_), balanced, config.start_pool, rng)]
     start = candidates[chosen]
     limits = random_limits(space, start, config, rng)
     return Episodes.begin(start, answer.rows(chosen), goals.rows(chosen), limits, max_changes)
@@ -113,9 +114,9 @@ def _mixtures(values: Values, space: FeatureSpace, config: ReLAXConfig, rng: np.
     return np.where(space.is_categorical, np.where(from_one, one, other), mixed)
 
 
-def _balanced(answer: Answer, blackbox: BlackBox, count: int, rng: np.random.Generator) -> Any:
-    """Positions drawn so that every predicted class is as frequent as any other."""
-    if blackbox.task == "regression":
+def _draw(answer: Answer, balanced: bool, count: int, rng: np.random.Generator) -> Any:
+    """Positions drawn at random; balanced: so that every predicted class is as frequent as any other."""
+    if not balanced:
         return rng.integers(0, len(answer), count)
     _, inverse, frequency = np.unique(answer.output, return_inverse=True, return_counts=True)
     weight = 1.0 / frequency[inverse]
