@@ -10,7 +10,7 @@ import numpy as np
 from relax_plugin.features import Values
 from relax_plugin.problem import Booleans, Floats, Integers, Problem
 
-LEAST_HALVINGS = 2  # of each change, however few rows are left
+LEAST_HALVINGS = 3  # of each change, however few rows are left
 MOST_SUBSETS_OF = 5  # up to so many changes, all subsets are tested (30); above, changes are undone one at a time
 
 
