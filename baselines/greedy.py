@@ -44,7 +44,7 @@ class Greedy(CounterfactualExplainer):
 
     def _solve(self, problem: Problem, rng: np.random.Generator) -> Proposals:
         proposals = Proposals.empty(problem, 1)
-        values, met, _ = greedy_search(problem, self.moves_, problem.max_changes)
+        values, met = greedy_search(problem, self.moves_, problem.max_changes)
         solved = np.flatnonzero(met)
         if self.refined:
             values[solved] = refine(problem, values[solved], solved)

@@ -8,7 +8,7 @@ from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.limits import Limits
 from relax_plugin.problem import Booleans, Floats
 
-LEAST_MAGNITUDE = 0.01  # of the way to the bound: an action always changes something
+LEAST_MAGNITUDE = 0.01  # of the way to the bound: a directional action always changes something
 
 
 class ActionTable:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator
 
-from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.blackbox import BlackBox
 from relax_plugin.errors import ConstraintError, GoalError, InputError, NotFittedError, UnsupportedError
 from relax_plugin.features import Bounds, FeatureSpace, Rows, Values, as_frame
 from relax_plugin.goal import Goal
@@ -81,18 +82,18 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         started = time.perf_counter()
         if len(as_frame(X)) == 0:
             raise InputError("there are no training rows; fit needs at least one.")
-        if self.max_changes is not None and (self.max_changes != int(self.max_changes) or self.max_changes < 1):
-            raise InputError(f"max_changes is {self.max_changes}, but must be a whole number of at least 1.")
+        self._check_parameters()
         self.space_ = FeatureSpace.infer(X) if self.space is None else self.space
         values = self.space_.values(X)
-        low, high = self.space_.limits().span(values)
-        if (low == high)[:, ~self.space_.is_categorical].all() and not self._some_category_free():
+        if not self.space_.limits().movable(values).any():
             raise ConstraintError("no feature may change: every one is immutable or has no room within its bounds.")
         self._bind_model()
         rng = np.random.default_rng(self.seed)
         asked = self.blackbox_.rows_asked
-        sample = values[rng.permutation(len(values))[:LEARN_ROWS]]
-        self.sample_answer_: Answer = self.blackbox_.learn(sample)
+        order = rng.permutation(len(values))
+        self.blackbox_.learn(values[order[:LEARN_ROWS]])
+        if not self.blackbox_.has_scores and len(values) > LEARN_ROWS:
+            self.blackbox_.learn_more_classes(values[order[LEARN_ROWS:]])
         self._bind_goal()
         reason = self.skip_reason(self.blackbox_, self.space_)
         if reason is not None:
@@ -127,9 +128,9 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         """
         if not hasattr(self, "blackbox_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(X) with the training rows first.")
-        if n != int(n) or n < 1:
-            raise InputError(f"n is {n}, but must be a whole number of at least 1.")
-        goal = self.goal_ if goal is None else goal
+        self._check_parameters()
+        n = whole_number("n", n, 1)
+        goal = goal or self.goal or self.goal_
         if isinstance(goal.label, tuple) and len(goal.label) != len(X):
             raise GoalError(f"Goal.to has {len(goal.label)} labels for {len(X)} queries; give one, or one a query.")
         goal.check(self.blackbox_)
@@ -137,7 +138,8 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         values = self.space_.values(X)
         slices = [slice(first, first + BATCH) for first in range(0, len(values), BATCH)] or [slice(0, 0)]
         rows = X if self.space_.container == "array" else self.space_.frame(X)
-        parts = [self._explain_batch(values[s], rows[s], goal.chunk(s), limits, n) for s in slices]
+        pieces = rows.iloc if isinstance(rows, pd.DataFrame) else rows
+        parts = [self._explain_batch(values[s], pieces[s], goal.chunk(s), limits, n) for s in slices]
         return concatenate(parts, X)
 
     def skip_reason(self, blackbox: BlackBox, space: FeatureSpace) -> str | None:
@@ -160,7 +162,8 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         problem = Problem(self.space_, blackbox, values, before, goal.bind(blackbox, before), limits, most, spent)
         verdict = Verdict(problem, rows, n)
         missed = verdict.decide(*self._propose(problem, np.flatnonzero(~verdict.already), n))
-        if len(missed) and blackbox.reader.labels_apart and not blackbox.strict:
+        could_differ = blackbox.task == "classification" and blackbox.has_scores and blackbox.reader.labels_apart
+        if len(missed) and could_differ and not blackbox.strict:
             # Where `predict` and the largest score disagree (ties!), those queries are searched again by `predict`.
             with blackbox.asking_strictly():
                 verdict.decide(*self._propose(problem, missed, n))
@@ -176,8 +179,7 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _bind_model(self) -> None:
         if isinstance(self.model, BlackBox):
-            self.blackbox_ = self.model
-            self.blackbox_.space = self.space_
+            self.blackbox_ = self.model.bound_to(self.space_)
         else:
             self.blackbox_ = BlackBox(self.model, self.space_)
 
@@ -187,8 +189,25 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         self.goal_ = Goal.flip() if self.goal is None else self.goal
         self.goal_.check(self.blackbox_)
 
-    def _some_category_free(self) -> bool:
-        return any(f.kind == "categorical" and not f.immutable and sum(f.choices) > 1 for f in self.space_.features)
+    def _check_parameters(self) -> None:
+        """Refuse wrong parameters, in `fit` and again in `explain` (after `set_params`); a method adds its own."""
+        if self.max_changes is not None:
+            whole_number("max_changes", self.max_changes, 1)
+        for name, kind in (("space", FeatureSpace), ("goal", Goal)):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                raise InputError(f"{name} is a {type(value).__name__}; a {kind.__name__} is needed.")
+
+    def __sklearn_clone__(self) -> Self:
+        """An unfitted copy with the same parameters; the model is shared, since cloning would un-fit it."""
+        return type(self)(**self.get_params(deep=False))
 
 
-__all__ = ["CounterfactualExplainer", "Supports", "list_explainers", "make_explainer"]
+def whole_number(name: str, value: Any, least: int) -> int:
+    """The value as an int, or a sentence that says what would be accepted."""
+    if not isinstance(value, int | float | np.number) or value != int(value) or value < least:
+        raise InputError(f"{name} is {value!r}, but must be a whole number of at least {least}.")
+    return int(value)
+
+
+__all__ = ["CounterfactualExplainer", "Supports", "list_explainers", "make_explainer", "whole_number"]

@@ -4,6 +4,7 @@ The explainers never look inside a model. What they may use is its answer: a lab
 model gives them. A delivered counterfactual is confirmed by the model's own `predict`, never by a threshold on scores.
 """
 
+import copy
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,6 +46,15 @@ class Answer:
         return Answer(np.concatenate([first.output, second.output]), scores)
 
 
+@dataclass
+class Books:
+    """What a model was asked so far."""
+
+    rows: int = 0
+    calls: int = 0
+    seconds: float = 0.0
+
+
 class BlackBox:
     """A model to explain.
 
@@ -69,9 +79,26 @@ class BlackBox:
         self.later_classes: list[Any] = []  # labels first seen after `learn`
         self.least_probability = LEAST_PROBABILITY
         self.strict = False  # True: labels come from `predict` at every question, not from the largest score
-        self.rows_asked = 0
-        self.calls = 0
-        self.seconds = 0.0
+        self.books = Books()
+
+    def bound_to(self, space: FeatureSpace) -> "BlackBox":
+        """The same model over another space, with what is learned kept apart and the books shared."""
+        bound = copy.copy(self)
+        bound.reader = copy.copy(self.reader)
+        bound.space, bound.classes, bound.later_classes, bound.strict = space, None, [], False
+        return bound
+
+    @property
+    def rows_asked(self) -> int:
+        return self.books.rows
+
+    @property
+    def calls(self) -> int:
+        return self.books.calls
+
+    @property
+    def seconds(self) -> float:
+        return self.books.seconds
 
     @property
     def has_scores(self) -> bool:
@@ -94,6 +121,10 @@ class BlackBox:
         if self.task == "regression":
             return Answer(_finite_numbers(raw_output, "value"))
         known = self.reader.classes(scores)
+        if scores is not None and self.reader.labels_apart and np.shape(scores)[1:] != np.shape(known):
+            # Scores that are not one a class (an SVC's votes of pairs) are no help: labels are enough.
+            self.reader.has_scores = False
+            raw_output, scores = self._call(self._rows(values), want_labels=True)
         if known is None:
             _refuse_missing(raw_output)
             _refuse_fractions(raw_output)
@@ -117,6 +148,13 @@ class BlackBox:
             self.strict = bool((codes != output).any())
             output = codes
         return Answer(output, scores)
+
+    def learn_more_classes(self, values: Values) -> None:
+        """See further classes: where only labels tell them, a sample of the training rows may miss rare ones."""
+        labels, _ = self._call(self._rows(values), want_labels=True)
+        _refuse_missing(labels)
+        assert self.classes is not None
+        self.classes = np.unique(np.concatenate([self.classes, np.asarray(labels)]))
 
     def ask(self, values: Values) -> Answer:
         """Label (or number) and scores of a batch, in one call of the model."""
@@ -187,9 +225,9 @@ class BlackBox:
                 f"the model raised {type(error).__name__} on a batch of {len(rows)} rows: {error}"
             ) from error
         finally:
-            self.seconds += time.perf_counter() - started
-        self.rows_asked += len(rows)
-        self.calls += 1
+            self.books.seconds += time.perf_counter() - started
+        self.books.rows += len(rows)
+        self.books.calls += 1
         answer = scores if scores is not None else labels
         if np.shape(answer)[:1] != (len(rows),):
             raise ModelError(

@@ -142,7 +142,10 @@ def numeric_feature(name: Hashable, column: "pd.Series[Any]", continuous: bool) 
     decimals = next((d for d in range(MOST_DECIMALS + 1) if (np.round(written, d) == written).all()), None)
     whole = pd.api.types.is_integer_dtype(column.dtype) or (decimals == 0 and not continuous)
     step = 1.0 if whole else None if decimals is None or decimals == 0 else 10.0**-decimals
-    deviation = float(numbers.std())
+    with np.errstate(over="ignore"):
+        deviation = float(numbers.std())
+    if not np.isfinite(deviation):
+        raise InputError(f"feature {name!r} reaches {numbers.max():g}, too large to be standardised; rescale it.")
     return Feature(
         name=name,
         kind="integer" if whole else "continuous",
@@ -165,6 +168,20 @@ def with_step(feature: Feature, step: float) -> Feature:
         raise ConstraintError(f"the step of the integer feature {feature.name!r} is {step}, but must be whole.")
     anchor = float(np.ceil(feature.low)) if feature.kind == "integer" else feature.low
     return replace(feature, step=step, anchor=anchor)
+
+
+def dtype_text(dtype: Any) -> str:
+    """A dtype as text, from which it can be restored together with the categories."""
+    if isinstance(dtype, pd.CategoricalDtype):
+        return f"category:{dtype.categories.dtype}"
+    return str(dtype)
+
+
+def dtype_from_text(text: str, categories: Sequence[Any], ordered: bool) -> Any:
+    """What `dtype_text` wrote."""
+    if text.startswith("category:"):
+        return pd.CategoricalDtype(pd.Index(list(categories), dtype=text.removeprefix("category:")), ordered=ordered)
+    return pd.api.types.pandas_dtype(text)
 
 
 def decimals_of(step: float | None, anchor: float) -> int:

@@ -17,7 +17,9 @@ Where the printed paper cannot be used or was clearly worse, the default deviate
 8. Priorities are sampled from a cumulative sum, which at this size was quicker than the sum tree of §4.2 and draws
    the same distribution.
 9. The raw parameters are pulled towards 0 a little (`parameter_decay`): one saturated at its end could not come back.
-10. The TD error enters L_Q by Huber's loss, not squared: a few misjudged steps must not throw the network.
+10. The TD error enters L_Q by Huber's loss, not squared: a few misjudged steps must not throw the network. The
+    learning rate falls; a part of the random actions has random parameters; each action has a value head of its own,
+    which its parameter alone reaches. Curiosity is divided by its running mean, so that a coefficient has a meaning.
 
 `ReLAXConfig.paper()` takes back 1 to 4, 7 and 9; 5, 6, 8 and 10 change how, not what is learned.
 """
@@ -85,7 +87,7 @@ class ReLAXConfig:
     bounded_share: float = 0.25  # of the starts have narrowed bounds, so that `bounds` works without a new fit
     validation_rows: int = 128  # training rows set aside to choose the best weights and to stop early
     validate_every: int = 30  # steps
-    patience: int = 3  # validations without improvement before stopping
+    patience: int = 3  # validations without improvement that are forgiven; the next one stops the training
     # ReLAX-Local (§4.4)
     local_radius: float = 1.0  # L2, standard deviations
     local_steps: int = 60

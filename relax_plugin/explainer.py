@@ -30,7 +30,8 @@ class ReLAX(GuidedExplainer):
     model, space, goal, max_changes, seed
         As for every explainer.
     variant : "global" or "local"
-        One agent for all rows, or one fine-tuned on each row when it is explained.
+        One agent for all rows, or one fine-tuned on each row when it is explained; Local's answer is taken where it
+        changes fewer features than Global's, or as few and is closer.
     effort : "search", "refined" or "policy"
         "policy" is the paper: the agent's own path, at most `max_changes` model calls a batch. "refined" then reverts
         changes that are not needed and bisects the others towards the original. "search" looks around the agent's
@@ -38,7 +39,8 @@ class ReLAX(GuidedExplainer):
     rows_per_instance : int
         Model rows a query for "search".
     fallback : bool
-        Whether "search" may use more rows for queries it could not solve.
+        Whether "search" may use more rows for queries it could not solve: a wider search, then, where the model gives
+        scores, greedy search.
     config : ReLAXConfig, optional
     progress : bool
         Whether `fit` shows a progress bar on a terminal.
@@ -80,9 +82,6 @@ class ReLAX(GuidedExplainer):
         self.progress = progress
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
-        for name, accepted in (("variant", ("global", "local")), ("effort", ("search", "refined", "policy"))):
-            if getattr(self, name) not in accepted:
-                raise InputError(f"{name} is {getattr(self, name)!r}; accepted are {accepted}.")
         self.config_ = self.config or ReLAXConfig()
         held_out = min(self.config_.validation_rows, len(values) // 5)
         order = rng.permutation(len(values))
@@ -97,8 +96,8 @@ class ReLAX(GuidedExplainer):
             return
         if len(starts.start) == 0 or self._is_constant(starts):
             warnings.warn(
-                "the model gives the same answer to every training row: nothing can be learned, and explain will "
-                "only find what a search without training finds.",
+                "nothing can be learned: the model gives one answer to all rows, or all meet the goal already. "
+                "What explain finds is what a search without training finds.",
                 stacklevel=3,
             )
             return
@@ -112,6 +111,14 @@ class ReLAX(GuidedExplainer):
 
         with one_thread():
             self.history_ = train(env, self.agent_, self.config_, rng, validate, progress=self.progress)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for name, accepted in (("variant", ("global", "local")), ("effort", ("search", "refined", "policy"))):
+            if getattr(self, name) not in accepted:
+                raise InputError(f"{name} is {getattr(self, name)!r}; accepted are {accepted}.")
+        if self.config is not None and not isinstance(self.config, ReLAXConfig):
+            raise InputError(f"config is a {type(self.config).__name__}; a ReLAXConfig is needed.")
 
     def _episodes(self, values: Values, rng: np.random.Generator, only_open: bool = True) -> Episodes:
         """Episodes from these rows without further constraints; by default without those that meet the goal already."""

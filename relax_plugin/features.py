@@ -18,6 +18,8 @@ from relax_plugin.columns import (
     Feature,
     categorical_feature,
     decimals_of,
+    dtype_from_text,
+    dtype_text,
     is_categorical,
     narrowed,
     numbers_of,
@@ -50,11 +52,19 @@ class FeatureSpace:
     features : sequence of Feature
     container : "frame" or "array"
         What the rows came in, and so what the model is asked with.
+    array_dtype : str
+        Of an array.
     """
 
-    def __init__(self, features: Sequence[Feature], container: Literal["frame", "array"] = "frame") -> None:
+    def __init__(
+        self,
+        features: Sequence[Feature],
+        container: Literal["frame", "array"] = "frame",
+        array_dtype: str = "object",
+    ) -> None:
         self.features = tuple(features)
         self.container = container
+        self.array_dtype = array_dtype
 
     def __repr__(self) -> str:
         lines = []
@@ -132,7 +142,9 @@ class FeatureSpace:
                 )
             direction: Direction = "increase" if up else "decrease" if down else None
             features.append(replace(feature, immutable=name in said["immutable"], direction=direction))
-        return cls(features, "frame" if isinstance(X, pd.DataFrame) else "array")
+        if isinstance(X, pd.DataFrame):
+            return cls(features)
+        return cls(features, "array", str(X.dtype))
 
     # Arrays over the features, for vectorised code.
 
@@ -236,22 +248,24 @@ class FeatureSpace:
         columns = {}
         for j, feature in enumerate(self.features):
             column = original[feature.name].reset_index(drop=True)
+            if isinstance(feature.dtype, pd.CategoricalDtype):
+                column = column.astype(feature.dtype)  # the same values, with all categories of the training data
             if changed[:, j].any():
                 column = _with_cells(column, changed[:, j], self._column(j, values[changed[:, j], j]))
             columns[feature.name] = column
         frame = pd.DataFrame(columns).set_axis(original.index)
-        return frame if self.container == "frame" else _as_array(frame, queries)
+        return frame if self.container == "frame" else _as_array(frame, np.asarray(queries).dtype)
 
     def model_input(self, values: Values) -> Rows:
         """Values in the container and dtypes of the training rows, as fast as possible: the model is asked with it."""
         dtypes = {str(f.dtype) for f in self.features}
         if len(dtypes) == 1 and not self.is_categorical.any() and isinstance(self.features[0].dtype, np.dtype):
             cast = values.astype(self.features[0].dtype)
+            if cast.dtype.kind in "iu" and (cast != values).any():  # queries with fractions where training had none
+                cast = values
             return pd.DataFrame(cast, columns=self._index) if self.container == "frame" else cast
         frame = pd.DataFrame({f.name: self._column(j, values[:, j]) for j, f in enumerate(self.features)})
-        if self.container == "frame":
-            return frame
-        return frame.to_numpy(dtype=object if self.is_categorical.any() else None)
+        return frame if self.container == "frame" else _as_array(frame, np.dtype(self.array_dtype))
 
     @cached_property
     def _index(self) -> pd.Index:
@@ -260,7 +274,9 @@ class FeatureSpace:
     def _column(self, j: int, values: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
         feature = self.features[j]
         if feature.kind != "categorical":
-            return pd.array(values, dtype="float64").astype(feature.dtype)
+            numbers = pd.array(values, dtype="float64")
+            fractions = pd.api.types.is_integer_dtype(feature.dtype) and (values % 1 != 0).any()
+            return numbers if fractions else numbers.astype(feature.dtype)
         if isinstance(feature.dtype, pd.CategoricalDtype):
             return pd.Categorical.from_codes(values.astype(int), dtype=feature.dtype)
         objects = np.empty(len(feature.categories), dtype=object)
@@ -312,24 +328,21 @@ class FeatureSpace:
         rows = []
         for feature in self.features:
             row = asdict(feature)
-            row["dtype"] = str(feature.dtype)
+            row["dtype"] = dtype_text(feature.dtype)
             row["categories"] = [plain(feature.name, category) for category in feature.categories]
             row["choices"] = list(feature.choices)
             row["name"] = plain(feature.name, feature.name)
             rows.append(row)
-        return {"container": self.container, "features": rows}
+        return {"container": self.container, "array_dtype": self.array_dtype, "features": rows}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "FeatureSpace":
         features = []
         for row in data["features"]:
             feature = Feature(**{**row, "categories": tuple(row["categories"]), "choices": tuple(row["choices"])})
-            if feature.dtype == "category":
-                dtype: Any = pd.CategoricalDtype(list(feature.categories), ordered=feature.ordered)
-            else:
-                dtype = pd.api.types.pandas_dtype(feature.dtype)
+            dtype = dtype_from_text(feature.dtype, feature.categories, feature.ordered)
             features.append(replace(feature, dtype=dtype))
-        return cls(features, data["container"])
+        return cls(features, data["container"], data["array_dtype"])
 
 
 def as_frame(X: Rows, width: int | None = None) -> pd.DataFrame:
@@ -363,8 +376,7 @@ def _with_cells(column: "pd.Series[Any]", where: np.ndarray[Any, np.dtype[np.boo
     return both.sort_index()
 
 
-def _as_array(frame: pd.DataFrame, queries: Rows) -> np.ndarray[Any, Any]:
-    dtype = np.asarray(queries).dtype
+def _as_array(frame: pd.DataFrame, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     if dtype.kind == "U":  # as wide as the longest text, which may be a new one
         return frame.to_numpy(dtype=object).astype(str)
     return frame.to_numpy(dtype=dtype if dtype.kind == "O" else np.result_type(dtype, frame.to_numpy()))

@@ -38,7 +38,7 @@ class Goal:
     @classmethod
     def to(cls, label: Any, *, min_probability: float | None = None) -> "Goal":
         """This class: the targeted counterfactual. A list, array or Series gives one label a row."""
-        if isinstance(label, np.ndarray | pd.Series | pd.Index | list | tuple):
+        if pd.api.types.is_list_like(label):
             label = tuple(np.asarray(label, dtype=object).tolist())
         elif isinstance(label, np.generic):
             label = label.item()
@@ -67,6 +67,11 @@ class Goal:
             raise GoalError(f"Goal.{self.kind} is for regressors; give a classifier Goal.flip or Goal.to.")
         if self.min_probability is not None and not blackbox.has_probabilities:
             raise GoalError("min_probability needs a model that gives probabilities, and this one gives none.")
+        if self.kind == "to" and blackbox.classes is not None:
+            known = blackbox.classes.tolist()
+            for label in self.label if isinstance(self.label, tuple) else (self.label,):
+                if label not in known:
+                    raise GoalError(f"the model has no class {label!r}; {did_you_mean(label, known)}")
 
     def bind(self, blackbox: BlackBox, before: Answer) -> "BoundGoal":
         """The goal of each query, given the model's answers to them."""
@@ -87,9 +92,6 @@ class Goal:
         if len(labels) != n:
             raise GoalError(f"Goal.to has {len(labels)} labels for {n} queries; give one label, or one a query.")
         codes = pd.Index(blackbox.classes).get_indexer(pd.Index(labels)) if n else np.empty(0, dtype=int)
-        if (codes < 0).any():
-            label = labels[int(np.argmax(codes < 0))]
-            raise GoalError(f"the model has no class {label!r}; {did_you_mean(label, blackbox.classes.tolist())}")
         return BoundGoal(blackbox, wanted=codes[:, None] == positions, min_probability=self.min_probability)
 
     def chunk(self, rows: slice) -> "Goal":
@@ -139,12 +141,13 @@ class BoundGoal:
             return within if self.inside else (answer.output <= self.lower) | (answer.output >= self.upper)
         codes = answer.output.astype(int)
         rows = np.arange(len(codes))
-        met = np.where(codes >= 0, self.wanted[rows, codes], False)
+        position = np.maximum(codes, 0)  # a label that no training row had is coded below 0
+        met = self.wanted[rows, position] & (codes >= 0)
         if self.avoided is not None:
             met = answer.output != self.avoided
         if self.min_probability is not None:
             assert answer.scores is not None
-            met = met & (answer.scores[rows, codes] >= self.min_probability)
+            met = met & (answer.scores[rows, position] >= self.min_probability)
         return np.asarray(met)
 
     def gap(self, answer: Answer) -> Floats:

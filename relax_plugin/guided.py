@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from relax_plugin.actions import ActionTable
-from relax_plugin.base import CounterfactualExplainer
+from relax_plugin.base import CounterfactualExplainer, whole_number
 from relax_plugin.environment import Observer
-from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
 from relax_plugin.problem import Integers, Problem, Proposals
@@ -32,7 +31,8 @@ class GuidedExplainer(CounterfactualExplainer):
     rows_per_instance : int
         Model rows the search may spend on one query, the query itself and the confirmation of its answer included.
     fallback : bool
-        Whether queries still unsolved are tried by greedy search over low, median and high of every feature.
+        Whether queries still unsolved are tried with more rows: by a wider search, then, where the model gives scores,
+        by greedy search over low, median and high of every feature.
     """
 
     def __init__(
@@ -56,12 +56,14 @@ class GuidedExplainer(CounterfactualExplainer):
 
     def _prepare(self, values: Values, style: Any = "directional", gap_scale: float = 1.0) -> None:
         """What the search needs besides the ranking: actions, observer, fallback moves."""
-        if self.rows_per_instance != int(self.rows_per_instance) or self.rows_per_instance < 8:
-            raise InputError(f"rows_per_instance is {self.rows_per_instance}, but must be a whole number from 8 on.")
         changes = self._most_changes()
         self.actions_ = ActionTable(self.space_, style)
         self.observer_ = Observer(self.space_, self.actions_, changes, gap_scale)
         self.moves_ = Moves.quantiles(values, self.space_, FALLBACK_VALUES)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        whole_number("rows_per_instance", self.rows_per_instance, 8)
 
     def _most_changes(self) -> int:
         return min(self.max_changes or len(self.space_), len(self.space_))
@@ -94,7 +96,7 @@ class GuidedExplainer(CounterfactualExplainer):
         if len(open_) == 0:
             return
         part = problem.part(open_)
-        values, met, _ = greedy_search(part, self.moves_, part.max_changes)
+        values, met = greedy_search(part, self.moves_, part.max_changes)
         solved = np.flatnonzero(met)
         values[solved] = refine(part, values[solved], solved)
         made.values[open_[solved], 0], made.offered[open_[solved], 0] = values[solved], True
@@ -107,7 +109,7 @@ class GuidedExplainer(CounterfactualExplainer):
         if len(failed) == 0:
             return
         further = part.part(failed)
-        beyond, reached, _ = greedy_search(further, self.moves_, FURTHER_CHANGES, begin=values[failed])
+        beyond, reached = greedy_search(further, self.moves_, FURTHER_CHANGES, begin=values[failed])
         part.rows[failed] += further.rows
         count = (beyond != further.start).sum(axis=1)
         for query in np.flatnonzero(reached):

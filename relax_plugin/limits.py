@@ -42,9 +42,18 @@ class Limits:
             self, low=pick(self.low), high=pick(self.high), frozen=pick(self.frozen), choices=pick(self.choices)
         )
 
-    def freeze(self, frozen: Booleans) -> "Limits":
-        """The same limits with further features frozen, row by row."""
-        return replace(self, frozen=self.frozen | frozen)
+    def movable(self, start: Floats) -> Booleans:
+        """Whether each row has a feature that may change (rows,)."""
+        low, high = self.span(start)
+        able = (low != start) | (high != start)
+        for j in np.flatnonzero(self.is_categorical):
+            categories = np.arange(self.category_offsets[j + 1] - self.category_offsets[j])
+            chosen = self.choices[:, self.category_offsets[j] : self.category_offsets[j + 1]]
+            other = (
+                (categories != start[:, j, None]) & (categories >= low[:, j, None]) & (categories <= high[:, j, None])
+            )
+            able[:, j] = (chosen & other).any(axis=1)
+        return np.asarray(able.any(axis=1))
 
     def span(self, start: Floats) -> tuple[Floats, Floats]:
         """Lowest and highest value each feature of each row may be changed to; its own value where there is none.

@@ -16,7 +16,7 @@ from relax_plugin.agent import Agent
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.config import ReLAXConfig
 from relax_plugin.environment import Observer
-from relax_plugin.errors import SavedFileError
+from relax_plugin.errors import ReLAXError, SavedFileError
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
 from relax_plugin.stepwise import Moves
@@ -53,12 +53,16 @@ def save_explainer(explainer: "ReLAX", path: Path) -> None:
             "score_kind": blackbox.reader.score_kind,
             "gives_probabilities": getattr(blackbox.reader, "gives_probabilities", None),
         },
+        "fit_rows": explainer.fit_rows_,
+        "fit_seconds": explainer.fit_seconds_,
         "history": explainer.history_.rows,
         "stopped": explainer.history_.stopped,
     }
     tensors = explainer.agent_.weights_by_name()
     tensors["moves.feature"] = torch.from_numpy(explainer.moves_.feature)
     tensors["moves.value"] = torch.from_numpy(explainer.moves_.value)
+    if not path.parent.is_dir():
+        raise SavedFileError(f"there is no folder {path.parent} to save {path.name!r} in.")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         save_file(tensors, temporary, metadata={"format": FORMAT, "header": json.dumps(header, default=_plain)})
@@ -73,7 +77,7 @@ def load_explainer(cls: type[Explainer], path: Path, model: Any) -> Explainer:
     header, tensors = _read(path)
     try:
         return _restored(cls, header, tensors, model)
-    except SavedFileError:
+    except ReLAXError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise SavedFileError(f"{path} is damaged or incomplete: {type(error).__name__} {error}.") from error
@@ -89,6 +93,7 @@ def _restored(cls: type[Explainer], header: dict[str, Any], tensors: dict[str, t
     explainer.observer_ = Observer(space, explainer.actions_, header["changes"], header["gap_scale"])
     explainer.moves_ = Moves(tensors.pop("moves.feature").numpy(), tensors.pop("moves.value").numpy())
     explainer.history_ = History(header["history"], header["stopped"])
+    explainer.fit_rows_, explainer.fit_seconds_ = header["fit_rows"], header["fit_seconds"]
     has_scores = explainer.blackbox_.has_scores
     explainer.agent_ = Agent(header["inputs"], len(explainer.actions_), config, has_scores, explainer.seed)
     try:
@@ -121,8 +126,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
 
 def _blackbox(model: Any, space: FeatureSpace, saved: dict[str, Any]) -> BlackBox:
     """The model as a BlackBox that answers as the one the explainer was fitted to, or a refusal."""
-    blackbox = model if isinstance(model, BlackBox) else BlackBox(model, space, task=saved["task"])
-    blackbox.space = space
+    blackbox = model.bound_to(space) if isinstance(model, BlackBox) else BlackBox(model, space, task=saved["task"])
     # One row shows what this model answers, but not how to read it: a logit may look like a probability.
     if saved["gives_probabilities"] is not None and hasattr(blackbox.reader, "gives_probabilities"):
         blackbox.reader.gives_probabilities = saved["gives_probabilities"]
@@ -146,6 +150,8 @@ def _plain(value: Any) -> Any:
 
 
 def _middle_row(space: FeatureSpace) -> Values:
-    middle = [f.choices.index(True) if f.kind == "categorical" else 0.5 * (f.low + f.high) for f in space.features]
+    middle = [
+        float(np.argmax(f.choices)) if f.kind == "categorical" else 0.5 * (f.low + f.high) for f in space.features
+    ]
     row = np.array([middle], dtype=np.float64)
     return np.where(space.is_categorical, row, space.limits().round_to_grid(row))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from relax_plugin.errors import MissingExtraError, SavedFileError
+from relax_plugin.columns import dtype_from_text, dtype_text
+from relax_plugin.errors import InputError, MissingExtraError, SavedFileError
 from relax_plugin.features import FeatureSpace, Rows, Values
 
 if TYPE_CHECKING:
@@ -149,7 +150,11 @@ class Counterfactuals:
             "format": "relax_plugin.Counterfactuals",
             "version": JSON_VERSION,
             "space": self.space.to_dict(),
-            "queries": {"index": list(queries.index), "columns": [queries[name].tolist() for name in self.space.names]},
+            "queries": {
+                "index": list(queries.index),
+                "columns": [queries[name].tolist() for name in self.space.names],
+                "dtypes": [dtype_text(queries[name].dtype) for name in self.space.names],
+            },
             "seconds": self.seconds,
             "slots": self.found.shape[1],
             **{name: None if array is None else array.tolist() for name, array in arrays.items()},
@@ -180,10 +185,12 @@ class Counterfactuals:
     def _from_data(cls, data: dict[str, Any]) -> "Counterfactuals":
         space = FeatureSpace.from_dict(data["space"])
         index = pd.Index([tuple(key) if isinstance(key, list) else key for key in data["queries"]["index"]])
-        columns = {
-            feature.name: pd.Series(pd.array(column, dtype=feature.dtype), index=index)
-            for feature, column in zip(space.features, data["queries"]["columns"], strict=True)
-        }
+        columns = {}
+        for feature, column, text in zip(
+            space.features, data["queries"]["columns"], data["queries"]["dtypes"], strict=True
+        ):
+            dtype = dtype_from_text(text, feature.categories, feature.ordered)
+            columns[feature.name] = pd.Series(pd.array(column, dtype=dtype), index=index)
         queries = pd.DataFrame(columns, index=index)
         numbers = {name: _floats(data[name]) for name in ("values", "scores_before", "scores_after")}
         shape = (len(data["found"]), data["slots"])
@@ -232,6 +239,8 @@ class Counterfactuals:
             from matplotlib.figure import Figure
         except ImportError as error:
             raise MissingExtraError("plots need matplotlib: pip install 'relax-plugin[plots]'.") from error
+        if not 0 <= query < len(self):
+            raise InputError(f"there is no query {query}; there are {len(self)}, from 0 on.")
         start, values = self.space.standardise(self.start[[query]])[0], self.space.standardise(self.values[query])
         changed = np.flatnonzero((self.values[query] != self.start[query]).any(axis=0))
         figure = Figure(figsize=(6.0, 1.2 + 0.4 * len(changed)), layout="constrained")

@@ -42,16 +42,13 @@ class Moves:
         return cls(np.concatenate(features).astype(np.int64), np.concatenate(targets))
 
 
-def greedy_search(
-    problem: Problem, moves: Moves, steps: int, begin: Values | None = None
-) -> tuple[Values, Booleans, Integers]:
-    """Final rows, whether they meet the goal, and after how many steps.
+def greedy_search(problem: Problem, moves: Moves, steps: int, begin: Values | None = None) -> tuple[Values, Booleans]:
+    """Final rows, and whether they meet the goal.
 
     Of moves that meet the goal the closest is taken, of others the one that leaves the smallest gap.
     """
     current = (problem.start if begin is None else begin).copy()
     met = np.zeros(len(current), dtype=bool)
-    taken = np.zeros(len(current), dtype=np.int64)
     active = np.arange(len(current))
     for _ in range(steps):
         block = max(CANDIDATES_PER_CALL // max(len(moves.feature), 1), 1)
@@ -61,9 +58,8 @@ def greedy_search(
             break
         current[moved] = np.concatenate([values for _, values, _ in chosen])
         met[moved] = np.concatenate([reached for _, _, reached in chosen])
-        taken[moved] += 1
         active = moved[~met[moved]]
-    return current, met, taken
+    return current, met
 
 
 def _best_move(problem: Problem, moves: Moves, current: Values, queries: Integers) -> tuple[Integers, Values, Booleans]:

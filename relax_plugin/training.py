@@ -16,7 +16,7 @@ from relax_plugin.agent import Agent
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.config import ReLAXConfig
 from relax_plugin.environment import CounterfactualEnv, Episodes, Observer
-from relax_plugin.errors import MissingExtraError
+from relax_plugin.errors import InputError, MissingExtraError
 from relax_plugin.problem import Booleans
 from relax_plugin.replay import PrioritizedReplay
 
@@ -172,6 +172,8 @@ class History:
             from matplotlib.figure import Figure
         except ImportError as error:
             raise MissingExtraError("plots need matplotlib: pip install 'relax-plugin[plots]'.") from error
+        if not self.rows:
+            raise InputError("there is nothing to plot: no validation took place in training.")
         frame = self.frame()
         figure = Figure(figsize=(8.0, 5.0), layout="constrained")
         panels = ("validity", "sparsity", "exploration", "td_error")

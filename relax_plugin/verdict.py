@@ -54,8 +54,16 @@ class Verdict:
         return np.unique(query[~met])
 
     def counterfactuals(self, seconds: float) -> Counterfactuals:
-        """The verdict as the user sees it."""
+        """The verdict as the user sees it, found ones first."""
         blackbox, before = self.problem.blackbox, self.problem.before
+        order = np.argsort(~self.found, axis=1, kind="stable")
+        rows = np.arange(len(order))[:, None]
+        self.found, self.output = self.found[rows, order], self.output[rows, order]
+        self.scores = None if self.scores is None else self.scores[rows, order]
+        self.proposals.values, self.proposals.stage = (
+            self.proposals.values[rows, order],
+            self.proposals.stage[rows, order],
+        )
         return Counterfactuals(
             space=self.problem.space,
             queries=self.rows,
@@ -81,8 +89,7 @@ class Verdict:
 
     def _status(self) -> np.ndarray[Any, Any]:
         """ "found", or why not."""
-        low, high = self.problem.span
-        movable = ((low != self.problem.start) | (high != self.problem.start)).any(axis=1)
+        movable = self.problem.limits.movable(self.problem.start)
         status = np.full(self.found.shape, "no further distinct one was found", dtype=object)
         nothing = f"none was found within {self.problem.max_changes} changes"
         status[:, 0] = np.where(self.proposals.note != "", self.proposals.note, nothing)

@@ -319,7 +319,7 @@ def test_what_is_not_known_is_refused():
 
 
 def test_a_constant_model_is_warned_about_and_answered_honestly():
-    with pytest.warns(UserWarning, match="same answer"):
+    with pytest.warns(UserWarning, match="nothing can be learned"):
         explainer = fitted(lambda rows: np.tile([0.7, 0.3], (len(rows), 1)))
     found = explainer.explain(QUERIES[:4])
     assert not found.found.any()

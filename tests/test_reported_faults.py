@@ -1,0 +1,147 @@
+"""Faults that a review found, each kept out by a test."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC
+
+from relax_plugin import BlackBox, Counterfactuals, FeatureSpace, Goal, ReLAX, ReLAXConfig, make_explainer
+from relax_plugin.errors import ConstraintError, GoalError, InputError, SavedFileError
+
+QUICK = ReLAXConfig(steps=12, episodes=64, updates_per_step=2, start_pool=256)
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    return pd.DataFrame({"a": rng.integers(0, 40, 200), "b": rng.integers(0, 40, 200)})
+
+
+def probability(X):
+    p = 1 / (1 + np.exp(-(np.asarray(X["a"], dtype=float) + np.asarray(X["b"], dtype=float) - 40.3)))
+    return np.column_stack([1 - p, p])
+
+
+def test_two_explainers_of_one_blackbox_do_not_disturb_each_other(rows):
+    def model(X):
+        high = X["c"].astype(str).to_numpy() == "high"
+        return np.column_stack([~high, high]).astype(float)
+
+    blackbox = BlackBox(model)
+    one, other = (
+        pd.DataFrame({"c": pd.Categorical(["low", "high"] * 20, categories=order), "d": np.arange(40.0)})
+        for order in (["low", "high"], ["high", "mid", "low"])
+    )
+    first = make_explainer("greedy", blackbox).fit(one)
+    before = first.explain(one)
+    make_explainer("greedy", blackbox).fit(other)
+    np.testing.assert_array_equal(first.explain(one).found, before.found)
+    assert before.found.all()
+    assert blackbox.rows_asked > 0
+
+
+def test_json_keeps_queries_whose_dtype_differs_from_training(rows):
+    explainer = make_explainer("greedy", probability).fit(rows)
+    result = explainer.explain(rows[:10] + 0.5)
+    again = Counterfactuals.from_json(result.to_json())
+    np.testing.assert_array_equal(again.sparsity, result.sparsity)
+    pd.testing.assert_frame_equal(again.changes(), result.changes())
+
+
+def test_queries_with_fractions_are_asked_as_they_are_delivered(rows):
+    explainer = make_explainer("greedy", probability).fit(rows)
+    assert explainer.explain(rows[:40] + 0.5).found.all()
+
+
+def test_several_labels_unseen_in_training_are_no_crash():
+    X = pd.DataFrame({"a": np.linspace(0.0, 0.99, 50)})
+    space = FeatureSpace.infer(X, bounds={"a": (0.0, 6.0)})
+    explainer = ReLAX(lambda R: np.floor(R["a"]), space, config=QUICK, progress=False).fit(X)
+    result = explainer.explain(X[:5])
+    assert result.found.all()
+    assert (result.after != 0).all()
+
+
+def test_numeric_arrays_with_a_categorical_column_reach_the_model_as_numbers():
+    A = np.column_stack([np.linspace(0, 3, 60), np.arange(60) % 3.0])
+    space = FeatureSpace.infer(A, categorical=["x1"])
+    explainer = make_explainer("greedy", lambda R: np.column_stack([np.exp(-R[:, 0]), 1 - np.exp(-R[:, 0])]), space)
+    assert explainer.fit(A).explain(A[:5]).found.all()
+
+
+def test_a_rare_label_of_a_labels_only_model_is_a_target():
+    X = pd.DataFrame({"a": np.arange(3000.0)})
+    model = lambda R: np.where(R["a"] >= 2999, "rare", np.where(R["a"] > 1500, "high", "low"))  # noqa: E731
+    explainer = ReLAX(model, config=QUICK, progress=False).fit(X)
+    explainer.explain(X[:3], goal=Goal.to("rare"))
+    with pytest.raises(GoalError, match="no class 'absent'"):
+        explainer.explain(X[:3], goal=Goal.to("absent"))
+
+
+def test_a_query_column_with_fewer_categories_is_delivered_with_all():
+    X = pd.DataFrame({"c": pd.Categorical(["u", "v", "w"] * 20), "d": np.arange(60.0)})
+    explainer = make_explainer(
+        "greedy", lambda R: np.column_stack([(R["c"] == "u"), (R["c"] != "u")]).astype(float)
+    ).fit(X)
+    queries = X[:3].assign(c=X["c"][:3].cat.remove_unused_categories())
+    assert explainer.explain(queries[:1].assign(c=pd.Categorical(["u"]))).frame["c"].dtype == X["c"].dtype
+
+
+def test_a_clone_keeps_its_fitted_model(rows):
+    model = LogisticRegression().fit(rows, rows["a"] > 20)
+    copy = clone(make_explainer("greedy", model))
+    assert copy.fit(rows).explain(rows[:3]).found.all()
+
+
+def test_parameters_set_after_fit_are_checked_and_used(rows):
+    explainer = ReLAX(probability, config=QUICK, progress=False).fit(rows)
+    for wrong in ({"effort": "serch"}, {"variant": "lokal"}, {"rows_per_instance": -3}, {"max_changes": 0}):
+        right = {name: getattr(explainer, name) for name in wrong}
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            explainer.set_params(**wrong).explain(rows[:2])
+        explainer.set_params(**right)
+    result = explainer.set_params(goal=Goal.to(1)).explain(rows[:10])
+    assert (result.after[result.found] == 1).all()
+
+
+def test_one_permitted_category_is_enough_to_move_to(rows):
+    X = rows.assign(c=["u", "v"] * 100)
+    space = FeatureSpace.infer(X, immutable=["a", "b"], bounds={"c": ["u"]})
+    model = lambda R: np.column_stack([(R["c"] == "u"), (R["c"] != "u")]).astype(float)  # noqa: E731
+    result = make_explainer("greedy", model, space).fit(X).explain(X[:2])
+    assert result.found[:, 0].tolist() == [False, True]
+    assert result.status[0, 0] == "no feature of it may change"
+    with pytest.raises(ConstraintError, match="no feature may change"):
+        make_explainer("greedy", model, FeatureSpace.infer(X, immutable=["a", "b", "c"])).fit(X)
+
+
+def test_wrong_requests_get_a_sentence(rows, tmp_path):
+    explainer = ReLAX(probability, config=QUICK, progress=False).fit(rows)
+    with pytest.raises(InputError, match="n is None"):
+        explainer.explain(rows[:1], n=None)
+    assert explainer.explain(rows[:1], n=2.0).found.shape == (1, 2)
+    with pytest.raises(SavedFileError, match="no folder"):
+        explainer.save(tmp_path / "nowhere" / "agent")
+    explainer.save(tmp_path / "agent")
+    with pytest.raises(InputError, match="the model is a int"):
+        ReLAX.load(tmp_path / "agent", model=123)
+    with pytest.raises(InputError, match="config is a dict"):
+        ReLAX(probability, config={"steps": 3}).fit(rows)
+    with pytest.raises(InputError, match="space is a dict"):
+        ReLAX(probability, {"a": 1}).fit(rows)
+    with pytest.raises(InputError, match="no query 9"):
+        explainer.explain(rows[:1]).plot(9)
+    with pytest.raises(InputError, match="too large"):
+        FeatureSpace.infer(rows * 1e200)
+
+
+def test_scores_that_are_not_one_a_class_are_left_aside():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(200, 3)), columns=list("abc"))
+    y = (X["a"] > 0).astype(int) + 2 * (X["b"] > 0).astype(int)
+    model = SVC(decision_function_shape="ovo").fit(X, y)
+    result = ReLAX(model, config=QUICK, progress=False).fit(X).explain(X[:10])
+    assert result.scores_before is None
+    assert (model.predict(result.frame[list("abc")]) != result.before[result.frame["query_id"]].astype(int)).all()
