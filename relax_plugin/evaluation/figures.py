@@ -13,21 +13,10 @@ from relax_plugin.base import CounterfactualExplainer, make_explainer
 from relax_plugin.config import ReLAXConfig
 from relax_plugin.evaluation.controls import RandomOrder
 from relax_plugin.evaluation.metrics import mean_over, ratio_on_common, validity
-from relax_plugin.evaluation.tasks import Task, load_task
+from relax_plugin.evaluation.tasks import CORE_TASKS, Task, load_task
 from relax_plugin.results import Counterfactuals
 
-TASKS = (
-    "breast_cancer/rf",
-    "breast_cancer/mlp",
-    "diabetes/ada",
-    "wave2/xgb",
-    "wave2/mlp",
-    "sonar/mlp",
-    "boston/mlp-0.2",
-    "boston/mlp-0.4",
-    "boston/mlp-0.6",
-    "german/rf",
-)
+TASKS = (*CORE_TASKS, "boston/mlp-0.2", "boston/mlp-0.6", "german/rf")
 LABELS_ONLY_TASKS = ("breast_cancer/rf", "wave2/xgb", "sonar/mlp")
 LOCAL_TASKS = ("sonar/mlp",)
 MASKS = 2  # random halves of the features frozen, for each seed

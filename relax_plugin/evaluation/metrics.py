@@ -13,11 +13,6 @@ def validity(found: Booleans) -> float:
     return float(np.mean(found)) if len(found) else float("nan")
 
 
-def validity_at(found: Booleans, sparsity: Floats, most: int) -> float:
-    """Share of all queries with a valid counterfactual of at most `most` changes: one point of the trade-off curve."""
-    return validity(found & (np.nan_to_num(sparsity, nan=np.inf) <= most))
-
-
 def mean_over(rows: Booleans, numbers: Floats) -> float:
     """Mean of sparsity or proximity over some rows: own-valid ones, or those that all compared methods solved."""
     return float(numbers[rows].mean()) if rows.any() else float("nan")
