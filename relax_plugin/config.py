@@ -9,7 +9,8 @@ Where the printed paper cannot be used or was clearly worse, the default deviate
 3. Curiosity has coefficient 0 where scores exist and is small where they do not; as printed (coefficient 1) it drowns
    the reward. The action term is subtracted from the policy's loss, since descent on the printed sum would seek what
    is known. ``state_curiosity=1, action_curiosity=-1`` is the printed form.
-4. Discount 0.2 instead of the customary 0.95: sparser at equal validity, since the horizon is `max_changes`.
+4. Discount 0.2 instead of the customary 0.95: sparser at equal validity, since the horizon is `max_changes`. Where the
+   model answers labels only nothing is earned before the goal, and the discount is 0.9.
 5. The horizon is `max_changes` and not 50,000, since a feature changes at most once (§4.1.2).
 6. Many episodes run side by side, and one update follows several transitions; Algorithm 1 alternates single steps.
 7. Starts are mixtures of training rows with noise, balanced over classes, under random constraints; Algorithm 1
@@ -24,7 +25,7 @@ Where the printed paper cannot be used or was clearly worse, the default deviate
 `ReLAXConfig.paper()` takes back 1 to 4, 7 and 9; 5, 6, 8 and 10 change how, not what is learned.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import inf, isfinite
 from numbers import Integral, Real
 from typing import Literal
@@ -34,6 +35,7 @@ from relax_plugin.errors import InputError
 SHARES = frozenset(
     {
         "discount",
+        "labels_only_discount",
         "target_rate",
         "exploration_start",
         "exploration_end",
@@ -54,8 +56,10 @@ class ReLAXConfig:
     actions: Literal["directional", "signed"] = "directional"
     distance_weight: float = 0.03  # λ of the reward, per standard deviation of L1; findings: .2 collapses validity
     shaping: float = 3.0  # reward for closing the whole gap to the goal; 0 switches shaping off
+    labels_only_distance_weight: float = 0.005  # λ where no shaping outweighs it on the way
     # Policy optimisation (§4.2)
     discount: float = 0.2  # γ
+    labels_only_discount: float = 0.9  # γ where the reward comes at the goal alone and has to reach the first step
     steps_of_return: int = 2  # n of the n-step target
     learning_rate: float = 3e-3  # Adam, falling linearly to a tenth
     parameter_decay: float = 3e-3  # pull of the parameter network's raw outputs to 0, against saturation
@@ -117,6 +121,12 @@ class ReLAXConfig:
                     f"{f' from {low:g}' if isfinite(low) else ''}{f' to {high:g}' if isfinite(high) else ''}."
                 )
 
+    def for_model(self, has_scores: bool) -> "ReLAXConfig":
+        """The settings that hold for a model with scores, or for one that answers labels only."""
+        if has_scores:
+            return self
+        return replace(self, discount=self.labels_only_discount, distance_weight=self.labels_only_distance_weight)
+
     @classmethod
     def paper(cls) -> "ReLAXConfig":
         """The letter of the paper: signed actions, no shaping, printed curiosity, training rows as starts."""
@@ -124,7 +134,9 @@ class ReLAXConfig:
             actions="signed",
             shaping=0.0,
             discount=0.95,
+            labels_only_discount=0.95,
             distance_weight=0.1,
+            labels_only_distance_weight=0.1,
             state_curiosity=1.0,
             action_curiosity=-1.0,
             steps_of_return=3,

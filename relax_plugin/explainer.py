@@ -82,7 +82,7 @@ class ReLAX(GuidedExplainer):
         self.progress = progress
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
-        self.config_ = self.config or ReLAXConfig()
+        self.config_ = (self.config or ReLAXConfig()).for_model(self.blackbox_.has_scores)
         held_out = min(self.config_.validation_rows, len(values) // 5)
         order = rng.permutation(len(values))
         validation, training = values[order[:held_out]], values[order[held_out:]]

@@ -418,3 +418,10 @@ def test_no_masks_when_they_are_switched_off():
     limits = random_limits(space, ROWS, replace(QUICK, masked_share=0.0, bounded_share=0.0), np.random.default_rng(0))
     assert not limits.frozen.any()
     assert (limits.low == space.limits().low).all() and (limits.high == space.limits().high).all()
+
+
+def test_a_labels_only_model_is_trained_with_settings_of_its_own():
+    config = ReLAXConfig(discount=0.3, labels_only_discount=0.8, labels_only_distance_weight=0.01)
+    assert config.for_model(has_scores=True) == config
+    alone = config.for_model(has_scores=False)
+    assert (alone.discount, alone.distance_weight) == (0.8, 0.01)
