@@ -68,15 +68,15 @@ def train(
             out_of_time = config.seconds is not None and spent > config.seconds
             if validate is not None and (step % config.validate_every == 0 or step == config.steps or out_of_time):
                 row = validate()
-                history.add(
-                    step=step,
-                    seconds=spent,
-                    rows=env.blackbox.rows_asked,
-                    exploration=exploration,
-                    reward=float(np.mean(reward)),
-                    td_error=float(np.abs(td_errors).mean()) if step > 1 else np.nan,
-                    **row,
-                )
+                progress_row = {
+                    "step": step,
+                    "seconds": spent,
+                    "rows": env.blackbox.rows_asked,
+                    "exploration": exploration,
+                    "reward": float(np.mean(reward)),
+                    "td_error": float(np.abs(td_errors).mean()) if step > 1 else np.nan,
+                }
+                history.rows.append(progress_row | row)
                 bar.set_postfix(validity=f"{row['validity']:.3f}", rows=env.blackbox.rows_asked)
                 if best.offer(row) > config.patience:
                     history.stopped = "no improvement on the validation rows"
@@ -159,9 +159,6 @@ class History:
 
     rows: list[dict[str, float]] = field(default_factory=list)
     stopped: str = "all steps done"
-
-    def add(self, **row: float) -> None:
-        self.rows.append(row)
 
     def frame(self) -> pd.DataFrame:
         return pd.DataFrame(self.rows)

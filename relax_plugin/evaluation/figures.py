@@ -1,7 +1,7 @@
 """The figures of the core: what `relax-plugin bench` measures and prints. Five seeds, test rows never seen before."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,13 +63,13 @@ class Run:
         return [np.flatnonzero(before == label) for label in set(before)]
 
 
-def run(explainer: CounterfactualExplainer, task: Task, **constraints: Any) -> Run:
+def run(explainer: CounterfactualExplainer, task: Task, vary: list[Hashable] | None = None) -> Run:
     """Fit (unless fitted) and explain the test rows, timed in CPU seconds."""
     started = time.process_time()
     if not hasattr(explainer, "blackbox_"):
         explainer.fit(task.X_train)
     fitted = time.process_time()
-    result = explainer.explain(task.X_test, **constraints)
+    result = explainer.explain(task.X_test, vary=vary)
     return Run(result, fitted - started, time.process_time() - fitted, explainer.fit_rows_)
 
 

@@ -1,0 +1,26 @@
+"""The code of README runs as it is printed."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from sklearn.linear_model import LogisticRegression
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def test_the_quick_start_of_the_readme_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {"age": rng.integers(18, 80, 300), "education": rng.integers(0, 5, 300), "income": rng.random(300)}
+    )
+    model = LogisticRegression().fit(X, X["education"] + 4 * X["income"] > 4)
+    code = re.search(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL).group(1)
+    names = {"X_train": X[:200], "X_test": X[200:], "model": model}
+    exec(code, names)
+    result = names["cfs"]
+    assert result.found.mean() > 0.5
+    assert not (result.changes()["feature"] == "age").any()
+    assert (tmp_path / "agent").is_file()
