@@ -49,11 +49,10 @@ def test_a_million_rows_run_in_bounded_memory(benchmark, wave):
     task, explainer = wave
     explainer.set_params(effort="policy")
     rows = wave_rows(1_000_000, task.X_test.columns)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     result = benchmark.pedantic(explainer.explain, args=(rows,), rounds=1)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     benchmark.extra_info["rows_per_second"] = len(rows) / benchmark.stats.stats.min
-    benchmark.extra_info["extra_peak_mebibytes"] = (peak - before) / 1024
+    benchmark.extra_info["peak_mebibytes_of_the_process"] = peak / 1024  # making the rows included
     benchmark.extra_info["rows_mebibytes"] = float(rows.memory_usage().sum()) / 2**20
     assert result.found.shape == (1_000_000, 1)
 
