@@ -40,6 +40,8 @@ class Agent:
         self.target_q, self.target_parameters = copy.deepcopy(self.q), copy.deepcopy(self.parameters)
         for network in (self.target_q, self.target_parameters):
             network.requires_grad_(False)
+        self.leaders: list[Tensor] = [*self.q.parameters(), *self.parameters.parameters()]
+        self.followers: list[Tensor] = [*self.target_q.parameters(), *self.target_parameters.parameters()]
         default = 0.0 if has_scores else LABELS_ONLY_CURIOSITY
         self.state_weight = default if config.state_curiosity is None else config.state_curiosity
         self.action_weight = 0.0 if config.action_curiosity is None else config.action_curiosity
@@ -130,9 +132,7 @@ class Agent:
     def _follow(self) -> None:
         """Target networks follow slowly."""
         with torch.no_grad():
-            online: list[Tensor] = [*self.q.parameters(), *self.parameters.parameters()]
-            targets: list[Tensor] = [*self.target_q.parameters(), *self.target_parameters.parameters()]
-            torch._foreach_lerp_(targets, online, self.config.target_rate)
+            torch._foreach_lerp_(self.followers, self.leaders, self.config.target_rate)
 
     # Weights as plain tensors: for the best so far, for Local, for files.
 

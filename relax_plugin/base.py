@@ -21,7 +21,7 @@ from relax_plugin.results import Counterfactuals, concatenate
 from relax_plugin.verdict import Verdict
 
 BATCH = 8192  # queries worked on side by side: bounds the memory of a call of any size
-LEARN_ROWS = 512  # training rows asked once to learn classes and the grain of scores
+LEARN_ROWS = 256  # training rows asked once to learn classes and the grain of scores
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,10 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         """Up to n proposals for each query of the problem."""
 
+    def _most_fit_rows(self) -> int | None:
+        """Model rows that `fit` may spend at most; None: as many as the method needs."""
+        return None
+
     # The contract.
 
     def fit(self, X: Rows) -> Self:
@@ -90,14 +94,17 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         self._bind_model()
         rng = np.random.default_rng(self.seed)
         asked = self.blackbox_.rows_asked
-        order = rng.permutation(len(values))
-        self.blackbox_.learn(values[order[:LEARN_ROWS]])
-        if not self.blackbox_.has_scores and len(values) > LEARN_ROWS:
-            self.blackbox_.learn_more_classes(values[order[LEARN_ROWS:]])
+        most = self._most_fit_rows()
+        shuffled = values[rng.permutation(len(values))]
+        first = shuffled[: LEARN_ROWS if most is None else min(LEARN_ROWS, most // 4)]
+        self.known_ = first, self.blackbox_.learn(first)
+        if not self.blackbox_.has_scores and len(values) > len(first):
+            self.blackbox_.learn_more_classes(shuffled[len(first) :][: None if most is None else most // 4])
         self._bind_goal()
         reason = self.skip_reason(self.blackbox_, self.space_)
         if reason is not None:
             raise UnsupportedError(f"skipped because {reason}.")
+        self.fit_rows_ = self.blackbox_.rows_asked - asked  # so far
         self._fit(values, rng)
         self.fit_rows_ = self.blackbox_.rows_asked - asked
         self.fit_seconds_ = time.perf_counter() - started

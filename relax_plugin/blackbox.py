@@ -116,7 +116,10 @@ class BlackBox:
         return 2 if self.strict and self.task == "classification" and self.reader.has_scores else 1
 
     def learn(self, values: Values) -> Answer:
-        """Ask the training rows once to see the classes, the grain of the scores, and whether ties matter."""
+        """Ask training rows once to see the classes, the grain of the scores, and whether ties matter.
+
+        Whether `predict` may disagree with the largest score is seen on the first half of them.
+        """
         raw_output, scores = self._call(self._rows(values), want_labels=not self.reader.has_scores)
         if self.task == "regression":
             return Answer(_finite_numbers(raw_output, "value"))
@@ -137,7 +140,8 @@ class BlackBox:
             self.least_probability = float(np.clip(0.5 * smallest, LEAST_PROBABILITY, 0.01))
         output = np.argmax(scores, axis=1).astype(np.float64)
         if self.reader.labels_apart:
-            labels, _ = self._call(self._rows(values), want_labels=True)
+            checked = values[: (len(values) + 1) // 2]
+            labels, _ = self._call(self._rows(checked), want_labels=True)
             codes = self._codes(labels)
             if (codes < 0).any():
                 stranger = labels[int(np.argmax(codes < 0))]
@@ -145,8 +149,8 @@ class BlackBox:
                     f"the model predicts {stranger!r}, which is not among its classes {self.classes.tolist()}; "
                     "give it the attribute classes_, or pass its predict alone."
                 )
-            self.strict = bool((codes != output).any())
-            output = codes
+            self.strict = bool((codes != output[: len(codes)]).any())
+            output[: len(codes)] = codes
         return Answer(output, scores)
 
     def learn_more_classes(self, values: Values) -> None:

@@ -7,11 +7,15 @@ import time
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from relax_plugin.base import list_explainers, make_explainer
 from relax_plugin.errors import ReLAXError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SENTENCES = 10
 
@@ -23,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     demo = commands.add_parser("demo", help="fit on breast cancer with a random forest, print sentences and metrics")
     demo.add_argument("--seed", type=int, default=0)
     bench = commands.add_parser("bench", help="measure the figures of the README, over several seeds")
-    bench.add_argument("what", nargs="*", metavar="WHAT", help="core, masked, labels, local; all of them if none")
+    bench.add_argument("what", nargs="*", metavar="WHAT", help="core, masked, labels, local, imagination; all if none")
     bench.add_argument("--tasks", nargs="+", help="task names such as sonar/mlp; the usual ones if none")
     bench.add_argument("--seeds", type=int, default=5, help="how many seeds, from 0 on (default 5)")
     bench.add_argument("--jobs", type=int, default=2, help="runs side by side (default 2)")
@@ -68,7 +72,8 @@ def _demo(seed: int) -> int:
 
 
 def _bench(chosen: argparse.Namespace) -> int:
-    from relax_plugin.evaluation.figures import MEASUREMENTS, measure, summary
+    from relax_plugin.evaluation.figures import AMORTISED, MEASUREMENTS, amortised, measure, summary
+    from relax_plugin.evaluation.plots import amortisation
 
     unknown = [what for what in chosen.what if what not in MEASUREMENTS]
     if unknown:
@@ -84,13 +89,23 @@ def _bench(chosen: argparse.Namespace) -> int:
         print(f"\n## {what}: relax-plugin bench {what}{tasks} --seeds {chosen.seeds} "
               f"({time.perf_counter() - started:.0f} s)\n")  # fmt: skip
         with pd.option_context("display.width", 250, "display.max_rows", None, "display.max_columns", None):
-            print(summary(frame).to_string(float_format=lambda number: f"{number:.3f}"), flush=True)
+            table = amortised(frame) if what == "imagination" else summary(frame)
+            print(table.to_string(float_format=lambda number: f"{number:.3f}"), flush=True)
+        if what == "imagination":
+            _save_figure(amortisation(summary(frame), AMORTISED), chosen.output / "imagination.png")
     return 0
 
 
 def _machine() -> str:
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("torch", "numpy", "pandas", "scikit-learn"))
     return f"python {sys.version.split()[0]}, {versions}, {os.cpu_count()} cores"
+
+
+def _save_figure(figure: "Figure", path: Path) -> None:
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    figure.savefig(temporary, dpi=120)
+    os.replace(temporary, path)
+    print(f"\nThe same as a picture: {path}", flush=True)
 
 
 def _write(frame: pd.DataFrame, path: Path) -> None:

@@ -32,6 +32,9 @@ from typing import Literal
 
 from relax_plugin.errors import InputError
 
+NO_NUMBERS = frozenset({"actions", "training", "pretrained", "balanced"})
+LEAST_QUERY_BUDGET = 200  # below it no world model is worth its name
+
 SHARES = frozenset(
     {
         "discount",
@@ -76,10 +79,14 @@ class ReLAXConfig:
     parameter_noise: float = 0.2  # standard deviation of the noise on magnitudes, times ε
     state_curiosity: float | None = None  # None: 0 with scores, 0.05 with labels only
     action_curiosity: float | None = None  # None: 0
+    # What the agent is trained on
+    training: Literal["model", "imagined", "auto"] = "auto"  # the model (the paper), a world model of it, or as it fits
+    query_budget: int = 4000  # model rows that training in imagination may cost, all in all
     # Training (Algorithm 1)
     steps: int = 200  # steps of all episodes side by side; the budget that gives the same answer everywhere
     seconds: float | None = None  # a second budget, for impatience; the answer then depends on the machine
     episodes: int = 512  # side by side
+    labels_only_episodes: int = 256  # where labels alone, asked of the model itself, must do; a quarter of the starts
     updates_per_step: int = 8
     start_pool: int = 4096  # starts scored once
     balanced: bool = True  # whether every predicted class is as frequent among the starts as any other
@@ -104,13 +111,17 @@ class ReLAXConfig:
     def __post_init__(self) -> None:
         if self.actions not in ("directional", "signed"):
             raise InputError(f"actions is {self.actions!r}; accepted are 'directional' and 'signed'.")
+        if self.training not in ("model", "imagined", "auto"):
+            raise InputError(f"training is {self.training!r}; accepted are 'model', 'imagined' and 'auto'.")
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name in ("actions", "pretrained", "balanced") or (value is None and field.default is None):
+            if field.name in ("actions", "training", "pretrained", "balanced") or (
+                value is None and field.default is None
+            ):
                 continue
             kind, low, high = Real, 0.0, inf
             if field.type is int:
-                kind, low = Integral, 1
+                kind, low = Integral, LEAST_QUERY_BUDGET if field.name == "query_budget" else 1
             elif field.name.endswith("curiosity"):
                 low = -inf
             elif field.name in SHARES:
@@ -121,17 +132,24 @@ class ReLAXConfig:
                     f"{f' from {low:g}' if isfinite(low) else ''}{f' to {high:g}' if isfinite(high) else ''}."
                 )
 
-    def for_model(self, has_scores: bool) -> "ReLAXConfig":
-        """The settings that hold for a model with scores, or for one that answers labels only."""
+    def for_model(self, has_scores: bool, imagined: bool) -> "ReLAXConfig":
+        """The settings that hold for a model with scores, or for one that answers labels only.
+
+        Where nothing but the model itself teaches, and labels at that, training is as frugal as it gets.
+        """
         if has_scores:
             return self
-        return replace(self, discount=self.labels_only_discount, distance_weight=self.labels_only_distance_weight)
+        frugal = replace(self, discount=self.labels_only_discount, distance_weight=self.labels_only_distance_weight)
+        if imagined:
+            return frugal
+        return replace(frugal, episodes=self.labels_only_episodes, start_pool=4 * self.labels_only_episodes)
 
     @classmethod
     def paper(cls) -> "ReLAXConfig":
         """The letter of the paper: signed actions, no shaping, printed curiosity, training rows as starts."""
         return cls(
             actions="signed",
+            training="model",
             shaping=0.0,
             discount=0.95,
             labels_only_discount=0.95,

@@ -1,5 +1,6 @@
 """ReLAX: the explainer of the paper in its two variants, Global and Local (§4.4)."""
 
+import logging
 import warnings
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -7,19 +8,26 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from relax_plugin.agent import Agent
+from relax_plugin.blackbox import BlackBox
 from relax_plugin.config import ReLAXConfig
 from relax_plugin.environment import CounterfactualEnv, Episodes, Observer
 from relax_plugin.errors import InputError, NotFittedError
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
 from relax_plugin.guided import GuidedExplainer
+from relax_plugin.imagination import ENOUGH, imagine
 from relax_plugin.local import explain_locally, rank_cost
+from relax_plugin.lookahead import LookaheadRanker, TakingTurns
+from relax_plugin.networks import one_thread
 from relax_plugin.persistence import load_explainer, save_explainer
 from relax_plugin.problem import Booleans, Floats, Problem, Proposals
 from relax_plugin.refine import refine
 from relax_plugin.search import Ranker
 from relax_plugin.starts import draw_starts, random_goals, typical_gap
-from relax_plugin.training import History, one_thread, roll_out, score, train
+from relax_plugin.training import History, roll_out, score, train
+from relax_plugin.world_model import ImaginedBlackBox, WorldModel
+
+logger = logging.getLogger(__name__)
 
 
 class ReLAX(GuidedExplainer):
@@ -82,15 +90,17 @@ class ReLAX(GuidedExplainer):
         self.progress = progress
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
-        self.config_ = (self.config or ReLAXConfig()).for_model(self.blackbox_.has_scores)
+        self.config_ = self.config or ReLAXConfig()
         held_out = min(self.config_.validation_rows, len(values) // 5)
         order = rng.permutation(len(values))
         validation, training = values[order[:held_out]], values[order[held_out:]]
-        starts = draw_starts(training, self.blackbox_, self.goal_, self._most_changes(), self.config_, rng)
+        world = self._world(training, rng)
+        self.config_ = self.config_.for_model(self.blackbox_.has_scores, imagined=world is not self.blackbox_)
+        starts = draw_starts(training, world, self.goal_, self._most_changes(), self.config_, rng)
         self._prepare(training, self.config_.actions, typical_gap(starts))
         starts = starts.rows(np.flatnonzero(self.observer_.allowed(starts).any(axis=1)))
         self.history_ = History()
-        inputs = self.observer_.observe(self._episodes(values[:1], rng, only_open=False)).shape[1]
+        inputs = self.observer_.observe(self._episodes(values[:1], world, rng, only_open=False)).shape[1]
         self.agent_ = Agent(inputs, len(self.actions_), self.config_, self.blackbox_.has_scores, self.seed)
         if self.variant == "local" and not self.config_.pretrained:
             return
@@ -101,16 +111,40 @@ class ReLAX(GuidedExplainer):
                 stacklevel=3,
             )
             return
-        env = CounterfactualEnv(starts, self.observer_, self.blackbox_, self.config_, self.config_.episodes)
-        checks = self._episodes(validation if held_out else training, rng)
+        env = CounterfactualEnv(starts, self.observer_, world, self.config_, self.config_.episodes)
+        checks = self._episodes(validation if held_out else training, world, rng)
         if len(checks.start) == 0:  # every row set aside meets the goal already
             checks = starts.rows(np.arange(min(self.config_.validation_rows, len(starts.start))))
 
         def validate() -> dict[str, float]:
-            return score(self.space_, *roll_out(self.agent_, self.observer_, self.blackbox_, checks))
+            return score(self.space_, *roll_out(self.agent_, self.observer_, world, checks))
 
         with one_thread():
             self.history_ = train(env, self.agent_, self.config_, rng, validate, progress=self.progress)
+
+    def _world(self, values: Values, rng: np.random.Generator) -> BlackBox:
+        """What the agent is trained on: the model itself, or a world model of it within `query_budget`."""
+        self.world_model_: WorldModel | None = None
+        mode = self.config_.training
+        if mode == "auto" and not self.blackbox_.has_scores:
+            self.training_ = "on the model, which answers labels only"
+            return self.blackbox_
+        if mode == "model" or (self.variant == "local" and not self.config_.pretrained):
+            self.training_ = "on the model"
+            return self.blackbox_
+        left = self.config_.query_budget - self.fit_rows_
+        world = imagine(self.blackbox_, values, self.known_, left, self.config_, rng)
+        if mode == "auto" and world.agreement.explained < ENOUGH:
+            self.training_ = f"on the model, since a world model of it was not good enough: {world.agreement}"
+            logger.warning("training %s", self.training_)
+            return self.blackbox_
+        self.training_ = f"in imagination: {world.agreement}"
+        self.world_model_ = world
+        return ImaginedBlackBox(world)
+
+    def _most_fit_rows(self) -> int | None:
+        config = self.config or ReLAXConfig()
+        return None if config.training == "model" else config.query_budget
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -120,10 +154,10 @@ class ReLAX(GuidedExplainer):
         if self.config is not None and not isinstance(self.config, ReLAXConfig):
             raise InputError(f"config is a {type(self.config).__name__}; a ReLAXConfig is needed.")
 
-    def _episodes(self, values: Values, rng: np.random.Generator, only_open: bool = True) -> Episodes:
+    def _episodes(self, values: Values, world: BlackBox, rng: np.random.Generator, only_open: bool = True) -> Episodes:
         """Episodes from these rows without further constraints; by default without those that meet the goal already."""
-        answer = self.blackbox_.ask(values)
-        goals = random_goals(self.goal_, self.blackbox_, answer, rng)
+        answer = world.ask(values)
+        goals = random_goals(self.goal_, world, answer, rng)
         open_ = np.flatnonzero(~goals.met(answer) | (not only_open))
         limits = self.space_.limits()
         return Episodes.begin(values[open_], answer.rows(open_), goals.rows(open_), limits, self.observer_.max_changes)
@@ -133,7 +167,11 @@ class ReLAX(GuidedExplainer):
         return bool((answers == answers[0]).all())
 
     def _ranker(self) -> Ranker:
-        return AgentRanker(self.agent_, self.observer_)
+        """The agent's ranking; where there is a world model, in turn with what it expects of each action."""
+        agent = AgentRanker(self.agent_, self.observer_)
+        if self.world_model_ is None:
+            return agent
+        return TakingTurns(agent, LookaheadRanker(self.world_model_, self.observer_))
 
     def _solve(self, problem: Problem, rng: np.random.Generator) -> Proposals:
         with one_thread():

@@ -21,12 +21,14 @@ from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
 from relax_plugin.stepwise import Moves
 from relax_plugin.training import History
+from relax_plugin.world_model import Agreement, WorldModel
 
 if TYPE_CHECKING:
     from relax_plugin.explainer import ReLAX
 
 FORMAT = "relax_plugin.ReLAX"
-VERSION = 1
+VERSION = 2  # 2 added the world model
+WORLD = "world."  # begins the names of the world model's tensors
 PLAIN_PARAMETERS = ("variant", "effort", "max_changes", "rows_per_instance", "fallback", "seed", "progress")
 
 Explainer = TypeVar("Explainer", bound="ReLAX")
@@ -57,8 +59,13 @@ def save_explainer(explainer: "ReLAX", path: Path) -> None:
         "fit_seconds": explainer.fit_seconds_,
         "history": explainer.history_.rows,
         "stopped": explainer.history_.stopped,
+        "training": explainer.training_,
+        "agreement": None if explainer.world_model_ is None else asdict(explainer.world_model_.agreement),
     }
     tensors = explainer.agent_.weights_by_name()
+    if explainer.world_model_ is not None:
+        world = explainer.world_model_.weights_by_name()
+        tensors |= {f"{WORLD}{name}": weight for name, weight in world.items()}
     tensors["moves.feature"] = torch.from_numpy(explainer.moves_.feature)
     tensors["moves.value"] = torch.from_numpy(explainer.moves_.value)
     if not path.parent.is_dir():
@@ -79,6 +86,8 @@ def load_explainer(cls: type[Explainer], path: Path, model: Any) -> Explainer:
         return _restored(cls, header, tensors, model)
     except ReLAXError:
         raise
+    except RuntimeError as error:
+        raise SavedFileError(f"the file does not hold the weights its header describes: {error}") from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise SavedFileError(f"{path} is damaged or incomplete: {type(error).__name__} {error}.") from error
 
@@ -94,13 +103,23 @@ def _restored(cls: type[Explainer], header: dict[str, Any], tensors: dict[str, t
     explainer.moves_ = Moves(tensors.pop("moves.feature").numpy(), tensors.pop("moves.value").numpy())
     explainer.history_ = History(header["history"], header["stopped"])
     explainer.fit_rows_, explainer.fit_seconds_ = header["fit_rows"], header["fit_seconds"]
+    explainer.training_ = header.get("training", "on the model")
+    explainer.world_model_ = _world_model(explainer.blackbox_, header.get("agreement"), tensors)
     has_scores = explainer.blackbox_.has_scores
     explainer.agent_ = Agent(header["inputs"], len(explainer.actions_), config, has_scores, explainer.seed)
-    try:
-        explainer.agent_.load_weights(tensors)
-    except RuntimeError as error:
-        raise SavedFileError(f"the file does not hold the weights its header describes: {error}") from error
+    explainer.agent_.load_weights(tensors)
     return explainer
+
+
+def _world_model(blackbox: BlackBox, agreement: dict[str, Any] | None, tensors: dict[str, Any]) -> WorldModel | None:
+    """The world model of a file, whose tensors are taken out; None if the agent was trained on the model."""
+    if agreement is None:
+        return None
+    own = {name.removeprefix(WORLD): tensors.pop(name) for name in list(tensors) if name.startswith(WORLD)}
+    world = WorldModel(blackbox, own.pop("edges").numpy())
+    world.load_weights(own)
+    world.agreement = Agreement(**agreement)
+    return world
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:

@@ -22,6 +22,7 @@ BUILT_IN: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(
         "relax-local": ("relax_plugin.explainer:ReLAX", {"variant": "local"}),
         "greedy": ("relax_plugin.baselines.greedy:Greedy", {}),
         "move-table": ("relax_plugin.baselines.move_table:MoveTable", {}),
+        "surrogate-search": ("relax_plugin.baselines.surrogate_search:SurrogateSearch", {}),
     }
 )
 

@@ -24,7 +24,7 @@ def draw_starts(
     space = blackbox.space
     assert space is not None
     real = values[rng.permutation(len(values))[: config.start_pool // 4]]
-    made = _mixtures(values, space, config, rng, config.start_pool - len(real))
+    made = mixtures(values, space, config, rng, config.start_pool - len(real))
     candidates = np.concatenate([real, made])
     answer = blackbox.ask(candidates)
     goals = random_goals(goal, blackbox, answer, rng)
@@ -101,7 +101,7 @@ def random_limits(space: FeatureSpace, start: Values, config: ReLAXConfig, rng: 
     return replace(limits, low=low, high=high, frozen=limits.frozen | frozen, choices=choices)
 
 
-def _mixtures(values: Values, space: FeatureSpace, config: ReLAXConfig, rng: np.random.Generator, count: int) -> Values:
+def mixtures(values: Values, space: FeatureSpace, config: ReLAXConfig, rng: np.random.Generator, count: int) -> Values:
     one, other = (values[rng.integers(0, len(values), count)] for _ in range(2))
     share = rng.random((count, 1)) * config.mixture
     mixed = one + share * (other - one)

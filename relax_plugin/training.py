@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -181,14 +180,3 @@ class History:
             axes.grid(alpha=0.3)
         figure.suptitle(f"Training: {self.stopped}")
         return figure
-
-
-@contextmanager
-def one_thread() -> Any:
-    """Small networks are quickest on one thread, and only then the same everywhere; the setting is given back."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -22,3 +22,16 @@ def ratio_on_common(ours: Floats, theirs: Floats, found: Booleans, found_theirs:
     """Ratio of means over the rows that both solved, so that giving up on hard rows does not look like closeness."""
     common = found & found_theirs
     return mean_over(common, ours) / mean_over(common, theirs)
+
+
+def total_rows(training: Any, each: Any, instances: Any) -> Any:
+    """Model rows to explain so many instances: what fitting cost once, and what each explanation costs."""
+    return training + each * instances
+
+
+def break_even(training: float, each: float, rival_training: float, rival_each: float) -> float:
+    """Instances from which on a method has asked no more model rows than its rival; infinity if it never gets there."""
+    if training <= rival_training and each <= rival_each:
+        return 0.0
+    saved = rival_each - each
+    return float(np.ceil((training - rival_training) / saved)) if saved > 0 else float("inf")

@@ -1,0 +1,74 @@
+"""`surrogate-search`: the search of ReLAX guided by a world model alone, without an agent.
+
+The same world model in which ReLAX trains its agent: what this reaches is what the agent itself has to beat.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from relax_plugin.base import Supports, whole_number
+from relax_plugin.config import LEAST_QUERY_BUDGET, ReLAXConfig
+from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.goal import Goal
+from relax_plugin.guided import GuidedExplainer
+from relax_plugin.imagination import imagine
+from relax_plugin.lookahead import LookaheadRanker
+from relax_plugin.search import Ranker
+
+
+class SurrogateSearch(GuidedExplainer):
+    """Actions in the order of what a fitted copy of the model expects of them; needs scores.
+
+    Parameters
+    ----------
+    model, space, goal, max_changes, rows_per_instance, fallback, seed
+        As for every search.
+    query_budget : int
+        Model rows that `fit` may spend at most.
+
+    Attributes
+    ----------
+    world_model_ : WorldModel
+        Its `agreement` says how well it knows the model.
+    """
+
+    supports = Supports(labels_only=False)
+
+    def __init__(
+        self,
+        model: Any,
+        space: FeatureSpace | None = None,
+        *,
+        goal: Goal | None = None,
+        max_changes: int | None = 5,
+        rows_per_instance: int = 40,
+        fallback: bool = True,
+        query_budget: int = 4000,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            model,
+            space,
+            goal=goal,
+            max_changes=max_changes,
+            rows_per_instance=rows_per_instance,
+            fallback=fallback,
+            seed=seed,
+        )
+        self.query_budget = query_budget
+
+    def _fit(self, values: Values, rng: np.random.Generator) -> None:
+        self._prepare(values)
+        left = self.query_budget - self.fit_rows_
+        self.world_model_ = imagine(self.blackbox_, values, self.known_, left, ReLAXConfig(), rng)
+
+    def _ranker(self) -> Ranker:
+        return LookaheadRanker(self.world_model_, self.observer_)
+
+    def _most_fit_rows(self) -> int:
+        return int(self.query_budget)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        whole_number("query_budget", self.query_budget, LEAST_QUERY_BUDGET)

@@ -1,0 +1,71 @@
+"""Imagination: which rows the model is asked about so that a world model knows it where an agent will go."""
+
+import numpy as np
+
+from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.config import ReLAXConfig
+from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.problem import Integers
+from relax_plugin.starts import mixtures
+from relax_plugin.stepwise import Moves
+from relax_plugin.world_model import WorldModel
+
+ROUND = 1400  # rows asked at a time; another round follows while the world model is not good enough
+ENOUGH = 0.5  # share of variance explained on held-out rows from which on a world model is good enough
+QUANTILES = 5  # values of each number that are moved to; the outer two are its bounds
+TO_A_BOUND = 0.5  # share of moves of numbers that go to a bound, as most of the agent's do
+MOVES = (0.2, 0.4, 0.25, 0.15)  # shares of rows in which 0, 1, 2, 3 features are moved
+
+
+def imagine(
+    blackbox: BlackBox,
+    values: Values,
+    known: tuple[Values, Answer],
+    rows: int,
+    config: ReLAXConfig,
+    rng: np.random.Generator,
+) -> WorldModel:
+    """A world model fitted to what is known of the model and to at most `rows` further model rows.
+
+    Rows are drawn as the starts of training are, and moved as the agent moves them: single features, or up to three,
+    to quantiles, bounds and other categories.
+    """
+    space = blackbox.space
+    assert space is not None
+    moves = Moves.quantiles(values, space, QUANTILES)
+    edges = WorldModel.pieces(values)
+    seed = int(rng.integers(2**31))
+    seen, answer = known
+    left = rows // blackbox.rows_per_question
+    world = None
+    while world is None or (left > 0 and world.agreement.explained < ENOUGH):
+        # A label tells less than a score: where there is nothing else, all rows are asked at once.
+        count = min(ROUND, left) if blackbox.has_scores else left
+        fresh = moved(mixtures(values, space, config, rng, count), space, moves, rng)
+        seen, answer = np.concatenate([seen, fresh]), Answer.joined(answer, blackbox.ask(fresh))
+        left -= count
+        world = WorldModel(blackbox, edges, seed).fit(seen, answer)
+    return world
+
+
+def moved(rows: Values, space: FeatureSpace, moves: Moves, rng: np.random.Generator) -> Values:
+    """The rows with up to three random features of each at another value, within what is allowed."""
+    limits = space.limits()
+    low, high = limits.span(rows)
+    count = rng.choice(len(MOVES), len(rows), p=MOVES)
+    order = rng.random(rows.shape).argsort(axis=1)[:, : len(MOVES) - 1]
+    row, turn = np.nonzero(np.arange(order.shape[1]) < count[:, None])
+    feature = order[row, turn]
+    value = moves.value[_random_move(moves, feature, rng)]
+    to_bound = ~space.is_categorical[feature] & (rng.random(len(row)) < TO_A_BOUND)
+    value = np.where(to_bound, np.where(rng.random(len(row)) < 0.5, -np.inf, np.inf), value)
+    result = rows.copy()
+    result[row, feature] = np.clip(value, low[row, feature], high[row, feature])
+    return limits.project(result, rows)
+
+
+def _random_move(moves: Moves, feature: Integers, rng: np.random.Generator) -> Integers:
+    """For each feature the position of one of its moves."""
+    first = np.searchsorted(moves.feature, feature, side="left")
+    last = np.searchsorted(moves.feature, feature, side="right")
+    return np.asarray(rng.integers(first, last))
