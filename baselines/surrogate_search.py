@@ -60,7 +60,7 @@ class SurrogateSearch(GuidedExplainer):
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         self._prepare(values)
-        left = self.query_budget - self.fit_rows_
+        left = int(self.query_budget) - self.fit_rows_
         self.world_model_ = imagine(self.blackbox_, values, self.known_, left, ReLAXConfig(), rng)
 
     def _ranker(self) -> Ranker:

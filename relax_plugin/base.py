@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from relax_plugin.blackbox import BlackBox
+from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import ConstraintError, GoalError, InputError, NotFittedError, UnsupportedError
 from relax_plugin.features import Bounds, FeatureSpace, Rows, Values, as_frame
 from relax_plugin.goal import Goal
@@ -97,9 +97,13 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         most = self._most_fit_rows()
         shuffled = values[rng.permutation(len(values))]
         first = shuffled[: LEARN_ROWS if most is None else min(LEARN_ROWS, most // 4)]
-        self.known_ = first, self.blackbox_.learn(first)
+        answer = self.blackbox_.learn(first)
         if not self.blackbox_.has_scores and len(values) > len(first):
-            self.blackbox_.learn_more_classes(shuffled[len(first) :][: None if most is None else most // 4])
+            labels = self.blackbox_.labels(answer.output)
+            more = shuffled[len(first) :][: None if most is None else most // 4]
+            further = self.blackbox_.learn_more_classes(more)
+            first, answer = np.concatenate([first, more]), Answer.joined(Answer(self.blackbox_.codes(labels)), further)
+        self.known_ = first, answer  # whatever is learned from the model need not ask these again
         self._bind_goal()
         reason = self.skip_reason(self.blackbox_, self.space_)
         if reason is not None:
@@ -212,7 +216,8 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
 
 def whole_number(name: str, value: Any, least: int) -> int:
     """The value as an int, or a sentence that says what would be accepted."""
-    if not isinstance(value, int | float | np.number) or value != int(value) or value < least:
+    number = isinstance(value, int | float | np.number) and np.isfinite(value)
+    if not number or value != int(value) or value < least:
         raise InputError(f"{name} is {value!r}, but must be a whole number of at least {least}.")
     return int(value)
 

@@ -126,14 +126,14 @@ class BlackBox:
         known = self.reader.classes(scores)
         if scores is not None and self.reader.labels_apart and np.shape(scores)[1:] != np.shape(known):
             # Scores that are not one a class (an SVC's votes of pairs) are no help: labels are enough.
-            self.reader.has_scores = False
+            self.reader.has_scores, self.reader.score_kind = False, "probability"
             raw_output, scores = self._call(self._rows(values), want_labels=True)
         if known is None:
             _refuse_missing(raw_output)
             _refuse_fractions(raw_output)
         self.classes = np.unique(np.asarray(raw_output)) if known is None else np.asarray(known)
         if scores is None:
-            return Answer(self._codes(raw_output))
+            return Answer(self.codes(raw_output))
         if self.reader.score_kind == "probability":
             # A forest of 100 trees answers in hundredths: half its smallest step is as far as a logit can be trusted.
             smallest = scores[scores > 0].min(initial=0.5)
@@ -142,7 +142,7 @@ class BlackBox:
         if self.reader.labels_apart:
             checked = values[: (len(values) + 1) // 2]
             labels, _ = self._call(self._rows(checked), want_labels=True)
-            codes = self._codes(labels)
+            codes = self.codes(labels)
             if (codes < 0).any():
                 stranger = labels[int(np.argmax(codes < 0))]
                 raise ModelError(
@@ -153,12 +153,16 @@ class BlackBox:
             output[: len(codes)] = codes
         return Answer(output, scores)
 
-    def learn_more_classes(self, values: Values) -> None:
-        """See further classes: where only labels tell them, a sample of the training rows may miss rare ones."""
+    def learn_more_classes(self, values: Values) -> Answer:
+        """See further classes: where only labels tell them, a sample of the training rows may miss rare ones.
+
+        The codes of labels may be others from then on.
+        """
         labels, _ = self._call(self._rows(values), want_labels=True)
         _refuse_missing(labels)
         assert self.classes is not None
         self.classes = np.unique(np.concatenate([self.classes, np.asarray(labels)]))
+        return Answer(self.codes(labels))
 
     def ask(self, values: Values) -> Answer:
         """Label (or number) and scores of a batch, in one call of the model."""
@@ -170,22 +174,22 @@ class BlackBox:
         if self.task == "regression":
             return Answer(_finite_numbers(labels, "value"))
         if scores is None:
-            return Answer(self._codes(labels))
+            return Answer(self.codes(labels))
         if self.strict:
             labels, _ = self._call(rows, want_labels=True)
-            return Answer(self._codes(labels), scores)
+            return Answer(self.codes(labels), scores)
         return Answer(np.argmax(scores, axis=1).astype(np.float64), scores)
 
     def confirm(self, rows: Rows) -> Answer:
         """The model's own answer to rows in the user's dtypes: `predict` where it has one, and its scores."""
         if self.task == "regression" or not self.reader.has_scores:
             labels, _ = self._call(rows, want_labels=True)
-            return Answer(_finite_numbers(labels, "value") if self.task == "regression" else self._codes(labels))
+            return Answer(_finite_numbers(labels, "value") if self.task == "regression" else self.codes(labels))
         labels, scores = self._call(rows, want_labels=False)
         answer = Answer(np.argmax(np.asarray(scores), axis=1).astype(np.float64), scores)
         if self.reader.labels_apart:
             labels, _ = self._call(rows, want_labels=True)
-            answer = replace(answer, output=self._codes(labels))
+            answer = replace(answer, output=self.codes(labels))
         return answer
 
     @contextmanager
@@ -245,7 +249,8 @@ class BlackBox:
                 )
         return labels, scores
 
-    def _codes(self, labels: Any) -> Floats:
+    def codes(self, labels: Any) -> Floats:
+        """Positions of labels among the classes; below 0 for those that no training row had."""
         _refuse_missing(labels)
         assert self.classes is not None
         codes: Floats = np.asarray(pd.Index(self.classes).get_indexer(pd.Index(labels)), dtype=np.float64)

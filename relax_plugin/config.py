@@ -21,8 +21,10 @@ Where the printed paper cannot be used or was clearly worse, the default deviate
 10. The TD error enters L_Q by Huber's loss, not squared: a few misjudged steps must not throw the network. The
     learning rate falls; a part of the random actions has random parameters; each action has a value head of its own,
     which its parameter alone reaches. Curiosity is divided by its running mean, so that a coefficient has a meaning.
+11. The agent is trained on a world model, a small copy of the model fitted to some 2,000 of its answers, where that
+    copy is good enough on held-out rows; the paper asks the model itself at every step. ``training="model"``.
 
-`ReLAXConfig.paper()` takes back 1 to 4, 7 and 9; 5, 6, 8 and 10 change how, not what is learned.
+`ReLAXConfig.paper()` takes back 1 to 4, 7, 9 and 11; 5, 6, 8 and 10 change how, not what is learned.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -85,10 +87,9 @@ class ReLAXConfig:
     # Training (Algorithm 1)
     steps: int = 200  # steps of all episodes side by side; the budget that gives the same answer everywhere
     seconds: float | None = None  # a second budget, for impatience; the answer then depends on the machine
-    episodes: int = 512  # side by side
-    labels_only_episodes: int = 256  # where labels alone, asked of the model itself, must do; a quarter of the starts
-    updates_per_step: int = 8
-    start_pool: int = 4096  # starts scored once
+    episodes: int = 256  # side by side
+    updates_per_step: int = 6
+    start_pool: int = 2048  # starts scored once
     balanced: bool = True  # whether every predicted class is as frequent among the starts as any other
     mixture: float = 1.0  # how far a start may lie from one training row towards another; 0: training rows only
     gaussian_share: float = 0.25  # of the starts are Gaussian instead
@@ -132,17 +133,11 @@ class ReLAXConfig:
                     f"{f' from {low:g}' if isfinite(low) else ''}{f' to {high:g}' if isfinite(high) else ''}."
                 )
 
-    def for_model(self, has_scores: bool, imagined: bool) -> "ReLAXConfig":
-        """The settings that hold for a model with scores, or for one that answers labels only.
-
-        Where nothing but the model itself teaches, and labels at that, training is as frugal as it gets.
-        """
+    def for_model(self, has_scores: bool) -> "ReLAXConfig":
+        """The settings that hold for a model with scores, or for one that answers labels only."""
         if has_scores:
             return self
-        frugal = replace(self, discount=self.labels_only_discount, distance_weight=self.labels_only_distance_weight)
-        if imagined:
-            return frugal
-        return replace(frugal, episodes=self.labels_only_episodes, start_pool=4 * self.labels_only_episodes)
+        return replace(self, discount=self.labels_only_discount, distance_weight=self.labels_only_distance_weight)
 
     @classmethod
     def paper(cls) -> "ReLAXConfig":

@@ -58,6 +58,10 @@ class ReLAX(GuidedExplainer):
     agent_ : Agent
     history_ : History
         How training went.
+    training_ : str
+        What the agent was trained on, and why: the model itself, or in imagination.
+    world_model_ : WorldModel or None
+        The copy of the model in which the agent was trained, if it was.
     """
 
     def __init__(
@@ -90,12 +94,11 @@ class ReLAX(GuidedExplainer):
         self.progress = progress
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
-        self.config_ = self.config or ReLAXConfig()
+        self.config_ = (self.config or ReLAXConfig()).for_model(self.blackbox_.has_scores)
         held_out = min(self.config_.validation_rows, len(values) // 5)
         order = rng.permutation(len(values))
         validation, training = values[order[:held_out]], values[order[held_out:]]
         world = self._world(training, rng)
-        self.config_ = self.config_.for_model(self.blackbox_.has_scores, imagined=world is not self.blackbox_)
         starts = draw_starts(training, world, self.goal_, self._most_changes(), self.config_, rng)
         self._prepare(training, self.config_.actions, typical_gap(starts))
         starts = starts.rows(np.flatnonzero(self.observer_.allowed(starts).any(axis=1)))

@@ -2,17 +2,18 @@
 
 import numpy as np
 
-from relax_plugin.blackbox import Answer
 from relax_plugin.environment import Episodes, Observer
 from relax_plugin.problem import Floats, Integers
 from relax_plugin.search import Ranker
 from relax_plugin.world_model import WorldModel
 
 SOLVED = 1e6  # value of an action expected to meet the goal, above that of any other
+LEAST = -1e12  # value of an action that is allowed but changes nothing
+SHARES_OF_THE_WAY = (1.0, 0.75, 0.5, 0.25)  # tried where a goal has two sides and the whole way may lead beyond it
 
 
 class LookaheadRanker:
-    """Every action, taken as far as it goes, is tried in the world model.
+    """Every action is tried in the world model, taken as far as it goes.
 
     The model's own answer in the state corrects what the world model believes of it: only the *change* by the action
     is imagined. Actions expected to meet the goal come first, the closest before; then those that leave less to do.
@@ -26,24 +27,34 @@ class LookaheadRanker:
         row, action = np.nonzero(allowed)
         here = self.world.predict(episodes.values)
         known = self.world.targets(episodes.answer) if self.world.blackbox.has_scores else here
+        gap = episodes.goal.gap(self.world.answer(known))
         value, magnitude = np.full(allowed.shape, -np.inf), np.ones(allowed.shape)
-        for extent in (1.0,) if self.observer.actions.style == "directional" else (1.0, -1.0):
+        for extent in self._extents(episodes):
             after = self.observer.change(episodes.rows(row), action, np.full(len(row), extent))
             feature = self.observer.actions.feature[action]
-            value_after = after.values[np.arange(len(row)), feature]
-            imagined = self.world.predict_moves(episodes.values, row, feature, value_after)
+            landed = after.values[np.arange(len(row)), feature]
+            imagined = self.world.predict_moves(episodes.values, row, feature, landed)
             answer = self.world.answer(imagined + (known - here)[row])
-            found = self._worth(episodes, row, after, answer, episodes.goal.gap(self.world.answer(known))[row])
-            better = found > value[row, action]
-            value[row[better], action[better]], magnitude[row[better], action[better]] = found[better], extent
-        return value, magnitude
+            worth = self._worth(episodes, row, after, after.goal.gap(answer), gap[row])
+            worth = np.where(landed == episodes.values[row, feature], -np.inf, worth)
+            better = worth > value[row, action]
+            value[row[better], action[better]], magnitude[row[better], action[better]] = worth[better], extent
+        return np.where(allowed & (value == -np.inf), LEAST, value), magnitude
 
-    def _worth(self, episodes: Episodes, row: Integers, after: Episodes, answer: Answer, before: Floats) -> Floats:
-        """What the states after the actions are worth, given the imagined answers to them and the gaps before."""
-        distance = self.observer.space.distance
-        gap, so_far = after.goal.gap(answer), distance(episodes.values, episodes.start)[row]
-        share = np.clip(before / np.maximum(before - gap, 1e-12), 0.0, 1.0)  # of the way that will be enough
-        promised = so_far + share * (distance(after.values, after.start) - so_far)
+    def _extents(self, episodes: Episodes) -> tuple[float, ...]:
+        """How far actions are tried: all the way, which shows what they can do, or less where that may be too far."""
+        extents = SHARES_OF_THE_WAY if episodes.goal.inside else (1.0,)
+        signed = self.observer.actions.style == "signed"
+        return (*extents, *(-extent for extent in extents)) if signed else extents
+
+    def _worth(self, episodes: Episodes, row: Integers, after: Episodes, gap: Floats, before: Floats) -> Floats:
+        """What the states after the actions are worth, given the imagined gaps after and the gaps before."""
+        space = self.observer.space
+        so_far = space.distance(episodes.values, episodes.start)[row]
+        # The share of the way that will be enough. A category cannot be shortened, but it may as well be ranked by it:
+        # what goes far beyond the goal in imagination is the likelier to reach it.
+        share = np.clip(before / np.maximum(before - gap, 1e-12), 0.0, 1.0)
+        promised = so_far + share * (space.distance(after.values, after.start) - so_far)
         return np.where(gap < 0, SOLVED - promised, -gap)
 
 

@@ -122,15 +122,16 @@ def guided_search(problem: Problem, ranker: Ranker, observer: Observer, budget: 
 def expand(problem: Problem, nodes: Beam, ranker: Ranker, observer: Observer, branch: int) -> Beam:
     """The children of all states by their highest ranked actions, each set of changes once; not asked about yet.
 
-    The policy's own child takes the magnitude the policy says; the others go all the way to the bound, which tells
-    whether the feature can help at all (refinement takes back what was too much).
+    The policy's own child takes the magnitude the ranking says; the others go all the way to the bound, which tells
+    whether the feature can help at all (refinement takes back what was too much). Where the goal is a range, which
+    the whole way may lead beyond, all take the ranking's.
     """
     value, magnitude = ranker.rank(nodes.episodes)
     top = np.argsort(-value, axis=1, kind="stable")[:, :branch]
     parent, rank = np.nonzero(np.isfinite(np.take_along_axis(value, top, axis=1)))
     taken = top[parent, rank]
     on_policy = nodes.on_policy[parent] & (rank == 0)
-    as_ranked = on_policy | (observer.actions.style == "signed")
+    as_ranked = on_policy | (observer.actions.style == "signed") | nodes.episodes.goal.inside
     extent = np.where(as_ranked, magnitude[parent, taken], 1.0)
     episodes = observer.change(nodes.episodes.rows(parent), taken, extent)
     owner = nodes.owner[parent]

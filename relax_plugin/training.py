@@ -154,7 +154,7 @@ class Best:
 
 @dataclass
 class History:
-    """What training looked like: one row a validation."""
+    """What training looked like: one row a validation; "rows" are those asked of the model, or imagined."""
 
     rows: list[dict[str, float]] = field(default_factory=list)
     stopped: str = "all steps done"

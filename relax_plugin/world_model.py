@@ -93,7 +93,7 @@ class WorldModel:
     @staticmethod
     def pieces(values: Values) -> Floats:
         """The edges between which numbers are seen piece by piece: quantiles of the training rows."""
-        return np.quantile(values, np.linspace(0.0, 1.0, BINS + 1), axis=0).T
+        return np.quantile(values, np.linspace(0.0, 1.0, BINS + 1), axis=0).T.copy()
 
     @one_thread()
     def fit(self, values: Values, answer: Answer) -> "WorldModel":
@@ -101,8 +101,11 @@ class WorldModel:
         if len(values) < LEAST_ROWS:
             raise InputError(f"a world model needs at least {LEAST_ROWS} queried rows, and {len(values)} are given.")
         targets = self.targets(answer)
-        self.centre, self.scale = targets.mean(axis=0), float(targets.std())
-        wanted = torch.as_tensor((targets - self.centre) / max(self.scale, 1e-12), dtype=torch.float32)
+        self.centre = targets.mean(axis=0)
+        spread = float((targets - self.centre).std())
+        constant = spread <= 1e-12 * max(1.0, float(np.abs(targets).max()))  # up to rounding
+        self.scale = 0.0 if constant else spread
+        wanted = torch.as_tensor((targets - self.centre) / (self.scale or 1.0), dtype=torch.float32)
         inputs, n = self._inputs(values), len(values)
         fold = torch.randperm(n, generator=self.generator) % MEMBERS
         seen = torch.stack([torch.nonzero(fold != m)[: n - n // MEMBERS - 1, 0] for m in range(MEMBERS)])
@@ -213,7 +216,7 @@ class WorldModel:
         every = self.network(inputs.expand(MEMBERS, -1, -1))
         unseen = every[fold, torch.arange(len(fold))].double().numpy() * self.scale + self.centre
         variance = float(((targets - self.centre) ** 2).sum())
-        explained = 1.0 - float(((targets - unseen) ** 2).sum()) / variance if variance > 0 else 1.0
+        explained = 1.0 - float(((targets - unseen) ** 2).sum()) / variance if self.scale > 0 else 1.0
         labels = np.nan if self.blackbox.task == "regression" else float((unseen.argmax(1) == answer.output).mean())
         return Agreement(labels, explained, len(targets))
 

@@ -34,4 +34,4 @@ def break_even(training: float, each: float, rival_training: float, rival_each: 
     if training <= rival_training and each <= rival_each:
         return 0.0
     saved = rival_each - each
-    return float(np.ceil((training - rival_training) / saved)) if saved > 0 else float("inf")
+    return float(np.ceil((training - rival_training) / saved - 1e-9)) if saved > 0 else float("inf")
