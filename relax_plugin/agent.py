@@ -13,8 +13,6 @@ from relax_plugin.networks import ParameterNetwork, QNetwork
 from relax_plugin.problem import Booleans, Floats, Integers
 from relax_plugin.replay import Transitions
 
-LABELS_ONLY_CURIOSITY = 0.05  # where no score can shape the reward
-
 
 class Agent:
     """Q-network and parameter network with their targets; `members` independent agents in one.
@@ -24,14 +22,10 @@ class Agent:
     inputs, actions : int
         Numbers in a state, discrete actions.
     config : ReLAXConfig
-    has_scores : bool
-        Whether the model gives scores; decides the default curiosity.
     seed, members : int
     """
 
-    def __init__(
-        self, inputs: int, actions: int, config: ReLAXConfig, has_scores: bool, seed: int, members: int = 1
-    ) -> None:
+    def __init__(self, inputs: int, actions: int, config: ReLAXConfig, seed: int, members: int = 1) -> None:
         self.inputs, self.actions, self.members, self.config = inputs, actions, members, config
         generator = torch.Generator().manual_seed(int(seed))
         signed = config.actions == "signed"
@@ -42,9 +36,7 @@ class Agent:
             network.requires_grad_(False)
         self.leaders: list[Tensor] = [*self.q.parameters(), *self.parameters.parameters()]
         self.followers: list[Tensor] = [*self.target_q.parameters(), *self.target_parameters.parameters()]
-        default = 0.0 if has_scores else LABELS_ONLY_CURIOSITY
-        self.state_weight = default if config.state_curiosity is None else config.state_curiosity
-        self.action_weight = 0.0 if config.action_curiosity is None else config.action_curiosity
+        self.state_weight, self.action_weight = config.state_curiosity, config.action_curiosity
         self.state_novelty = RandomNetworkDistillation(members, inputs, config.hidden, generator)
         self.action_novelty = RandomNetworkDistillation(members, inputs + 2 * actions, config.hidden, generator)
         trained = [self.q, self.parameters]

@@ -104,7 +104,7 @@ class ReLAX(GuidedExplainer):
         starts = starts.rows(np.flatnonzero(self.observer_.allowed(starts).any(axis=1)))
         self.history_ = History()
         inputs = self.observer_.observe(self._episodes(values[:1], world, rng, only_open=False)).shape[1]
-        self.agent_ = Agent(inputs, len(self.actions_), self.config_, self.blackbox_.has_scores, self.seed)
+        self.agent_ = Agent(inputs, len(self.actions_), self.config_, self.seed)
         if self.variant == "local" and not self.config_.pretrained:
             return
         if len(starts.start) == 0 or self._is_constant(starts):
@@ -129,9 +129,6 @@ class ReLAX(GuidedExplainer):
         """What the agent is trained on: the model itself, or a world model of it within `query_budget`."""
         self.world_model_: WorldModel | None = None
         mode = self.config_.training
-        if mode == "auto" and not self.blackbox_.has_scores:
-            self.training_ = "on the model, which answers labels only"
-            return self.blackbox_
         if mode == "model" or (self.variant == "local" and not self.config_.pretrained):
             self.training_ = "on the model"
             return self.blackbox_

@@ -52,7 +52,7 @@ def _train_ensemble(
     )
     env = CounterfactualEnv(starts, observer, problem.blackbox, local, width, groups=len(problem))
     inputs = observer.observe(starts.rows(slice(0, 1))).shape[1]
-    agent = Agent(inputs, len(observer.actions), local, problem.blackbox.has_scores, seed, members=len(problem))
+    agent = Agent(inputs, len(observer.actions), local, seed, members=len(problem))
     if weights is not None:
         agent.load_weights(weights)
     best = BestSeen(problem, config.local_episodes)

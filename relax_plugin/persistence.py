@@ -94,7 +94,7 @@ def load_explainer(cls: type[Explainer], path: Path, model: Any) -> Explainer:
 
 def _restored(cls: type[Explainer], header: dict[str, Any], tensors: dict[str, torch.Tensor], model: Any) -> Explainer:
     space, goal = FeatureSpace.from_dict(header["space"]), Goal.from_dict(header["goal"])
-    config = ReLAXConfig(**header["config"])
+    config = ReLAXConfig(**{name: value for name, value in header["config"].items() if value is not None})
     explainer = cls(model, space, goal=goal, config=config, **header["parameters"])
     explainer.space_, explainer.goal_, explainer.config_ = space, goal, config
     explainer.blackbox_ = _blackbox(model, space, header["model"])
@@ -105,8 +105,7 @@ def _restored(cls: type[Explainer], header: dict[str, Any], tensors: dict[str, t
     explainer.fit_rows_, explainer.fit_seconds_ = header["fit_rows"], header["fit_seconds"]
     explainer.training_ = header.get("training", "on the model")
     explainer.world_model_ = _world_model(explainer.blackbox_, header.get("agreement"), tensors)
-    has_scores = explainer.blackbox_.has_scores
-    explainer.agent_ = Agent(header["inputs"], len(explainer.actions_), config, has_scores, explainer.seed)
+    explainer.agent_ = Agent(header["inputs"], len(explainer.actions_), config, explainer.seed)
     explainer.agent_.load_weights(tensors)
     return explainer
 

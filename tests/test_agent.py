@@ -15,7 +15,7 @@ CONFIG = ReLAXConfig(hidden=16, batch=32, learning_rate=3e-3)
 
 
 def make_agent(config=CONFIG, members=1, seed=0):
-    return Agent(INPUTS, ACTIONS, config, has_scores=True, seed=seed, members=members)
+    return Agent(INPUTS, ACTIONS, config, seed=seed, members=members)
 
 
 def make_batch(members=1, batch=32, seed=0, discount=0.5):

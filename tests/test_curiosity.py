@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from relax_plugin import ReLAXConfig
-from relax_plugin.agent import LABELS_ONLY_CURIOSITY, Agent, copy_without_gradient
+from relax_plugin.agent import Agent, copy_without_gradient
 from relax_plugin.curiosity import RandomNetworkDistillation, action_inputs
 
 
@@ -86,21 +86,18 @@ def test_action_curiosity_reaches_only_the_parameters():
     assert all(weight.grad is None for weight in novelty.parameters())
 
 
-def curious_agent(has_scores=True, **settings):
-    return Agent(4, 3, ReLAXConfig(hidden=16, **settings), has_scores, seed=0)
+def curious_agent(**settings):
+    return Agent(4, 3, ReLAXConfig(hidden=16, **settings), seed=0)
 
 
-def test_switched_off_means_zero_bonus():
-    seen = states(10)[0].numpy()
-    for agent in (curious_agent(state_curiosity=0.0), curious_agent(has_scores=False, state_curiosity=0.0)):
-        np.testing.assert_array_equal(agent.state_bonus(seen), np.zeros(10))
-    predictors = {id(w) for w in agent.state_novelty.parameters()} | {id(w) for w in agent.action_novelty.parameters()}
-    assert not predictors & {id(w) for w in agent.weights}
+def test_curiosity_is_off_unless_asked_for():
+    agent = curious_agent()
+    assert len(agent.weights) == len([*agent.q.parameters(), *agent.parameters.parameters()])
+    assert (agent.state_bonus(np.ones((5, 4), dtype=np.float32)) == 0).all()
 
 
-def test_curiosity_is_off_with_scores_and_small_with_labels_only():
-    seen = states(10)[0].numpy()
-    assert not curious_agent(has_scores=True).state_bonus(seen).any()
-    unscaled = curious_agent(has_scores=False, state_curiosity=1.0).state_bonus(seen)
+def test_the_bonus_is_the_weighted_novelty():
+    seen = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
+    unscaled = curious_agent(state_curiosity=1.0).state_bonus(seen)
     assert (unscaled > 0).all()
-    np.testing.assert_allclose(curious_agent(has_scores=False).state_bonus(seen), LABELS_ONLY_CURIOSITY * unscaled)
+    np.testing.assert_allclose(curious_agent(state_curiosity=0.05).state_bonus(seen), 0.05 * unscaled)

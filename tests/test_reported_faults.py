@@ -145,3 +145,37 @@ def test_scores_that_are_not_one_a_class_are_left_aside():
     result = ReLAX(model, config=QUICK, progress=False).fit(X).explain(X[:10])
     assert result.scores_before is None
     assert (model.predict(result.frame[list("abc")]) != result.before[result.frame["query_id"]].astype(int)).all()
+
+
+def test_what_is_known_keeps_its_labels_when_further_classes_are_seen():
+    def rare_first(rows):
+        return np.where(rows[:, 0] > 2.0, "a", np.where(rows[:, 1] > 0.0, "b", "c"))
+
+    rows = np.random.default_rng(3).standard_normal((400, 3))
+    config = ReLAXConfig(steps=2, episodes=16, start_pool=64, training="imagined", query_budget=200)
+    explainer = ReLAX(rare_first, config=config, seed=10, progress=False).fit(rows)
+    values, answer = explainer.known_
+    assert "a" not in rare_first(values)[:50] and "a" in explainer.blackbox_.classes
+    assert explainer.blackbox_.labels(answer.output).tolist() == rare_first(values).tolist()
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), "40", None])
+def test_a_budget_that_is_no_number_is_refused_by_a_sentence(number):
+    with pytest.raises(InputError, match="must be a whole number of at least 200"):
+        make_explainer("surrogate-search", lambda rows: rows[:, 0] > 0, query_budget=number).fit(np.eye(4))
+
+
+def test_a_whole_number_may_be_written_as_a_float():
+    rows = np.random.default_rng(0).standard_normal((60, 3))
+    explainer = make_explainer("surrogate-search", lambda r: np.column_stack([r[:, 0] > 0, r[:, 0] <= 0]) * 1.0,
+                               query_budget=300.0).fit(rows)  # fmt: skip
+    assert explainer.fit_rows_ <= 300
+
+
+def test_a_narrow_range_is_met_although_the_whole_way_leads_beyond_it():
+    rows = np.random.default_rng(0).uniform(-3.0, 3.0, (300, 4))
+    model = BlackBox(lambda r: r @ np.array([3.0, 2.0, 1.0, 0.5]), task="regression")
+    explainer = make_explainer("surrogate-search", model, goal=Goal.between(0.0, 0.6), fallback=False).fit(rows)
+    result = explainer.explain(rows[:60])
+    assert result.found.mean() > 0.95
+    assert result.sparsity[result.found].mean() < 1.5

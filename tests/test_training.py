@@ -31,6 +31,7 @@ from relax_plugin.starts import draw_starts, random_limits
 from relax_plugin.training import train
 
 ROWS = gaussian_rows()
+QUICK = replace(QUICK, training="model")  # here it is the model itself that is asked at every step
 SHORT = replace(QUICK, steps=12, validate_every=4)
 EVERYTHING = replace(SHORT, state_curiosity=0.1, action_curiosity=0.1)
 
@@ -187,7 +188,7 @@ def test_the_weights_of_the_best_validation_are_kept(steps):
     starts = draw_starts(values, blackbox, Goal.flip(), 2, config, rng)
     observer = Observer(space, ActionTable(space), 2, 1.0)
     env = CounterfactualEnv(starts, observer, blackbox, config, 48)
-    agent = Agent(env.single_observation_space.shape[0], len(observer.actions), config, True, seed=0)
+    agent = Agent(env.single_observation_space.shape[0], len(observer.actions), config, seed=0)
     validation = ScriptedValidation(agent, [0.1, 0.8, 0.9, 0.3, 0.9])
     history = train(env, agent, config, rng, validation)
     assert history.stopped == ("all steps done" if steps == 20 else "interrupted")

@@ -122,7 +122,7 @@ def labels_only(task: Task, seed: int) -> list[dict[str, Any]]:
     scored = run(make_explainer("greedy", task.model, task.space, seed=seed), task)
     rows = [scored.row("greedy (with scores)", scored)]
     for training in ("model", "imagined"):
-        for name, curiosity in (("", None), (", no curiosity", 0.0)):
+        for name, curiosity in (("", 0.0), (", curiosity", 0.05)):
             agent = make_explainer(
                 "relax-global",
                 task.model.predict,
