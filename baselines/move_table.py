@@ -45,7 +45,7 @@ class MoveTable(GuidedExplainer):
             count = np.maximum(np.bincount(group, minlength=groups), 1)
             np.add.at(self.table_[:, action], group, effect / count[group, None])
 
-    def _ranker(self) -> Ranker:
+    def _ranker(self, wide: bool) -> Ranker:
         return TableRanker(self.table_, self.observer_, self.blackbox_.task == "regression")
 
     def _scores(self, answer: Any) -> Floats:

@@ -63,7 +63,7 @@ class SurrogateSearch(GuidedExplainer):
         left = int(self.query_budget) - self.fit_rows_
         self.world_model_ = imagine(self.blackbox_, values, self.known_, left, ReLAXConfig(), rng)
 
-    def _ranker(self) -> Ranker:
+    def _ranker(self, wide: bool) -> Ranker:
         return LookaheadRanker(self.world_model_, self.observer_)
 
     def _most_fit_rows(self) -> int:

@@ -95,19 +95,20 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         rng = np.random.default_rng(self.seed)
         asked = self.blackbox_.rows_asked
         most = self._most_fit_rows()
-        shuffled = values[rng.permutation(len(values))]
-        first = shuffled[: LEARN_ROWS if most is None else min(LEARN_ROWS, most // 4)]
+        order = rng.permutation(len(values))
+        count = LEARN_ROWS if most is None else min(LEARN_ROWS, most // 4)
+        first = values[order[:count]]
         answer = self.blackbox_.learn(first)
+        reason = self.skip_reason(self.blackbox_, self.space_)
+        if reason is not None:
+            raise UnsupportedError(f"skipped because {reason}.")
         if not self.blackbox_.has_scores and len(values) > len(first):
             labels = self.blackbox_.labels(answer.output)
-            more = shuffled[len(first) :][: None if most is None else most // 4]
+            more = values[order[count : None if most is None else most // 2]]  # further ones serve a world model too
             further = self.blackbox_.learn_more_classes(more)
             first, answer = np.concatenate([first, more]), Answer.joined(Answer(self.blackbox_.codes(labels)), further)
         self.known_ = first, answer  # whatever is learned from the model need not ask these again
         self._bind_goal()
-        reason = self.skip_reason(self.blackbox_, self.space_)
-        if reason is not None:
-            raise UnsupportedError(f"skipped because {reason}.")
         self.fit_rows_ = self.blackbox_.rows_asked - asked  # so far
         self._fit(values, rng)
         self.fit_rows_ = self.blackbox_.rows_asked - asked

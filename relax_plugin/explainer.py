@@ -15,7 +15,7 @@ from relax_plugin.errors import InputError, NotFittedError
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
 from relax_plugin.guided import GuidedExplainer
-from relax_plugin.imagination import ENOUGH, imagine
+from relax_plugin.imagination import good_enough, imagine
 from relax_plugin.local import explain_locally, rank_cost
 from relax_plugin.lookahead import LookaheadRanker, TakingTurns
 from relax_plugin.networks import one_thread
@@ -42,8 +42,9 @@ class ReLAX(GuidedExplainer):
         changes fewer features than Global's, or as few and is closer.
     effort : "search", "refined" or "policy"
         "policy" is the paper: the agent's own path, at most `max_changes` model calls a batch. "refined" then reverts
-        changes that are not needed and bisects the others towards the original. "search" looks around the agent's
-        path within `rows_per_instance`, falls back to greedy search for what is unsolved, and refines.
+        changes that are not needed and bisects the others towards the original. "search" tries what the agent, and
+        the world model where there is one, rank highest, within `rows_per_instance`, falls back to greedy search for
+        what is unsolved, and refines.
     rows_per_instance : int
         Model rows a query for "search".
     fallback : bool
@@ -109,8 +110,8 @@ class ReLAX(GuidedExplainer):
             return
         if len(starts.start) == 0 or self._is_constant(starts):
             warnings.warn(
-                "nothing can be learned: the model gives one answer to all rows, or all meet the goal already. "
-                "What explain finds is what a search without training finds.",
+                "nothing can be learned: the model (or its world model) gives one answer to all rows, or all meet the "
+                "goal already. What explain finds is what a search without training finds.",
                 stacklevel=3,
             )
             return
@@ -129,14 +130,16 @@ class ReLAX(GuidedExplainer):
         """What the agent is trained on: the model itself, or a world model of it within `query_budget`."""
         self.world_model_: WorldModel | None = None
         mode = self.config_.training
-        if mode == "model" or (self.variant == "local" and not self.config_.pretrained):
+        if mode == "model":
             self.training_ = "on the model"
             return self.blackbox_
         left = self.config_.query_budget - self.fit_rows_
         world = imagine(self.blackbox_, values, self.known_, left, self.config_, rng)
-        if mode == "auto" and world.agreement.explained < ENOUGH:
+        if mode == "auto" and not good_enough(world.agreement):
             self.training_ = f"on the model, since a world model of it was not good enough: {world.agreement}"
             logger.warning("training %s", self.training_)
+            if not self.blackbox_.has_scores:
+                self.blackbox_.learn_more_classes(values)  # the budget no longer holds: see them all
             return self.blackbox_
         self.training_ = f"in imagination: {world.agreement}"
         self.world_model_ = world
@@ -166,12 +169,12 @@ class ReLAX(GuidedExplainer):
         answers = starts.answer.output[:, None] if starts.answer.scores is None else starts.answer.scores
         return bool((answers == answers[0]).all())
 
-    def _ranker(self) -> Ranker:
+    def _ranker(self, wide: bool) -> Ranker:
         """The agent's ranking; where there is a world model, in turn with what it expects of each action."""
         agent = AgentRanker(self.agent_, self.observer_)
         if self.world_model_ is None:
             return agent
-        return TakingTurns(agent, LookaheadRanker(self.world_model_, self.observer_))
+        return TakingTurns(agent, LookaheadRanker(self.world_model_, self.observer_), own_path=wide)
 
     def _solve(self, problem: Problem, rng: np.random.Generator) -> Proposals:
         with one_thread():

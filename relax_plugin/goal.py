@@ -70,8 +70,9 @@ class Goal:
         if self.kind == "to" and blackbox.classes is not None:
             known = blackbox.classes.tolist()
             for label in self.label if isinstance(self.label, tuple) else (self.label,):
-                if label not in known:
-                    raise GoalError(f"the model has no class {label!r}; {did_you_mean(label, known)}")
+                if label not in known:  # of a model that answers labels only, the rows asked in `fit` told the classes
+                    shown = "has" if blackbox.has_scores else "has shown"
+                    raise GoalError(f"the model {shown} no class {label!r}; {did_you_mean(label, known)}")
 
     def bind(self, blackbox: BlackBox, before: Answer) -> "BoundGoal":
         """The goal of each query, given the model's answers to them."""
@@ -122,6 +123,14 @@ class BoundGoal:
     lower: Floats | None = None
     upper: Floats | None = None
     inside: bool = False
+
+    @property
+    def two_sided(self) -> bool:
+        """Whether one may go too far: the goal is a range with two ends."""
+        if not self.inside:
+            return False
+        assert self.lower is not None and self.upper is not None
+        return bool(np.isfinite(self.lower).all() and np.isfinite(self.upper).all())
 
     def rows(self, index: Any) -> "BoundGoal":
         """The goals of some of the queries, in the order and as often as the index says."""

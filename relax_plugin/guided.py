@@ -51,8 +51,8 @@ class GuidedExplainer(CounterfactualExplainer):
         self.fallback = fallback
 
     @abstractmethod
-    def _ranker(self) -> Ranker:
-        """The ranking of actions that guides the search."""
+    def _ranker(self, wide: bool) -> Ranker:
+        """The ranking of actions that guides the search, or the wider search for what it left unsolved."""
 
     def _prepare(self, values: Values, style: Any = "directional", gap_scale: float = 1.0) -> None:
         """What the search needs besides the ranking: actions, observer, fallback moves."""
@@ -82,7 +82,8 @@ class GuidedExplainer(CounterfactualExplainer):
             if len(open_) == 0 or (stage == "wide search" and not self.fallback):
                 break
             part = problem.part(open_)
-            values, met = guided_search(part, self._ranker(), self.observer_, budget)
+            ranker = self._ranker(wide=stage == "wide search")
+            values, met = guided_search(part, ranker, self.observer_, budget)
             problem.rows[open_] += part.rows
             made.values[open_, 0], made.offered[open_, 0] = values, met
             made.stage[open_[met], 0] = stage

@@ -8,10 +8,11 @@ from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.problem import Integers
 from relax_plugin.starts import mixtures
 from relax_plugin.stepwise import Moves
-from relax_plugin.world_model import WorldModel
+from relax_plugin.world_model import Agreement, WorldModel
 
 ROUND = 1400  # rows asked at a time; another round follows while the world model is not good enough
 ENOUGH = 0.5  # share of variance explained on held-out rows from which on a world model is good enough
+ENOUGH_LABELS = 0.75  # share of equal labels from which on it is: scores may agree where `predict` has a threshold
 QUANTILES = 5  # values of each number that are moved to; the outer two are its bounds
 TO_A_BOUND = 0.5  # share of moves of numbers that go to a bound, as most of the agent's do
 MOVES = (0.2, 0.4, 0.25, 0.15)  # shares of rows in which 0, 1, 2, 3 features are moved
@@ -38,7 +39,7 @@ def imagine(
     seen, answer = known
     left = rows // blackbox.rows_per_question
     world = None
-    while world is None or (left > 0 and world.agreement.explained < ENOUGH):
+    while world is None or (left > 0 and not good_enough(world.agreement)):
         # A label tells less than a score: where there is nothing else, all rows are asked at once.
         count = min(ROUND, left) if blackbox.has_scores else left
         fresh = moved(mixtures(values, space, config, rng, count), space, moves, rng)
@@ -48,12 +49,17 @@ def imagine(
     return world
 
 
+def good_enough(agreement: Agreement) -> bool:
+    """Whether a world model agrees with the model well enough to train an agent in it."""
+    return agreement.explained >= ENOUGH and not agreement.labels < ENOUGH_LABELS
+
+
 def moved(rows: Values, space: FeatureSpace, moves: Moves, rng: np.random.Generator) -> Values:
     """The rows with up to three random features of each at another value, within what is allowed."""
     limits = space.limits()
     low, high = limits.span(rows)
     count = rng.choice(len(MOVES), len(rows), p=MOVES)
-    order = rng.random(rows.shape).argsort(axis=1)[:, : len(MOVES) - 1]
+    order = (rng.random(rows.shape) + limits.frozen).argsort(axis=1)[:, : len(MOVES) - 1]  # what may move comes first
     row, turn = np.nonzero(np.arange(order.shape[1]) < count[:, None])
     feature = order[row, turn]
     value = moves.value[_random_move(moves, feature, rng)]

@@ -3,9 +3,9 @@
 import numpy as np
 
 from relax_plugin.environment import Episodes, Observer
-from relax_plugin.problem import Floats, Integers
+from relax_plugin.problem import Booleans, Floats, Integers
 from relax_plugin.search import Ranker
-from relax_plugin.world_model import WorldModel
+from relax_plugin.world_model import ROWS_AT_ONCE, WorldModel
 
 SOLVED = 1e6  # value of an action expected to meet the goal, above that of any other
 LEAST = -1e12  # value of an action that is allowed but changes nothing
@@ -24,11 +24,20 @@ class LookaheadRanker:
 
     def rank(self, episodes: Episodes) -> tuple[Floats, Floats]:
         allowed = self.observer.allowed(episodes)
+        value, magnitude = np.full(allowed.shape, -np.inf), np.ones(allowed.shape)
+        at_once = max(ROWS_AT_ONCE // len(self.observer.actions), 1)  # every action of a state is a row: bound memory
+        for first in range(0, len(allowed), at_once):
+            part = slice(first, first + at_once)
+            self._look_ahead(episodes.rows(part), allowed[part], value[part], magnitude[part])
+        return value, magnitude
+
+    def _look_ahead(self, episodes: Episodes, allowed: Booleans, value: Floats, magnitude: Floats) -> None:
+        """Fill in the values and magnitudes of all allowed actions in these states."""
         row, action = np.nonzero(allowed)
+        value[row, action] = LEAST
         here = self.world.predict(episodes.values)
         known = self.world.targets(episodes.answer) if self.world.blackbox.has_scores else here
         gap = episodes.goal.gap(self.world.answer(known))
-        value, magnitude = np.full(allowed.shape, -np.inf), np.ones(allowed.shape)
         for extent in self._extents(episodes):
             after = self.observer.change(episodes.rows(row), action, np.full(len(row), extent))
             feature = self.observer.actions.feature[action]
@@ -36,14 +45,12 @@ class LookaheadRanker:
             imagined = self.world.predict_moves(episodes.values, row, feature, landed)
             answer = self.world.answer(imagined + (known - here)[row])
             worth = self._worth(episodes, row, after, after.goal.gap(answer), gap[row])
-            worth = np.where(landed == episodes.values[row, feature], -np.inf, worth)
-            better = worth > value[row, action]
+            better = (landed != episodes.values[row, feature]) & (worth > value[row, action])
             value[row[better], action[better]], magnitude[row[better], action[better]] = worth[better], extent
-        return np.where(allowed & (value == -np.inf), LEAST, value), magnitude
 
     def _extents(self, episodes: Episodes) -> tuple[float, ...]:
         """How far actions are tried: all the way, which shows what they can do, or less where that may be too far."""
-        extents = SHARES_OF_THE_WAY if episodes.goal.inside else (1.0,)
+        extents = SHARES_OF_THE_WAY if episodes.goal.two_sided else (1.0,)
         signed = self.observer.actions.style == "signed"
         return (*extents, *(-extent for extent in extents)) if signed else extents
 
@@ -61,18 +68,22 @@ class LookaheadRanker:
 class TakingTurns:
     """Two rankings merged: the agent's best action, the lookahead's best, the agent's next, and so on.
 
-    How far to go is the lookahead's to say: all the way. The agent's own magnitudes make the search neither sparser
-    nor closer where every promising action is looked ahead of.
+    How far to go is the lookahead's to say, that is all the way, which on held-out rows made the search sparser and
+    closer than the agent's magnitudes did. With `own_path` the agent's best action goes as far as the agent says: what
+    lies between the query and a bound is found in no other way.
     """
 
-    def __init__(self, agent: Ranker, lookahead: LookaheadRanker) -> None:
-        self.agent, self.lookahead = agent, lookahead
+    def __init__(self, agent: Ranker, lookahead: LookaheadRanker, own_path: bool) -> None:
+        self.agent, self.lookahead, self.own_path = agent, lookahead, own_path
 
     def rank(self, episodes: Episodes) -> tuple[Floats, Floats]:
-        first, _ = self.agent.rank(episodes)
+        first, as_agent = self.agent.rank(episodes)
         second, magnitude = self.lookahead.rank(episodes)
-        place = np.minimum(2 * _places(first), 2 * _places(second) + 1)
-        return np.where(np.isfinite(first), -place.astype(np.float64), -np.inf), magnitude
+        places = _places(first)
+        if self.own_path:
+            magnitude = np.where(places == 0, as_agent, magnitude)
+        merged = np.minimum(2 * places, 2 * _places(second) + 1)
+        return np.where(np.isfinite(first), -merged.astype(np.float64), -np.inf), magnitude
 
 
 def _places(value: Floats) -> Integers:

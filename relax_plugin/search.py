@@ -1,7 +1,8 @@
 """Generation by search: a small beam guided by a ranking of actions, then refinement of the best candidates.
 
-The ranking is the trained agent's for ReLAX; controls and the baseline `move-table` bring their own, so that all are
-compared in the very same search. The beam always contains the policy's own path: a beam without it is worse than it.
+The ranking is the trained agent's for ReLAX, in turn with a world model's where there is one; controls and baselines
+bring their own, so that all are compared in the very same search. The beam always contains the path of the actions
+ranked first: a beam without the policy's own is worse than the policy.
 """
 
 from dataclasses import dataclass, replace
@@ -123,15 +124,15 @@ def expand(problem: Problem, nodes: Beam, ranker: Ranker, observer: Observer, br
     """The children of all states by their highest ranked actions, each set of changes once; not asked about yet.
 
     The policy's own child takes the magnitude the ranking says; the others go all the way to the bound, which tells
-    whether the feature can help at all (refinement takes back what was too much). Where the goal is a range, which
-    the whole way may lead beyond, all take the ranking's.
+    whether the feature can help at all (refinement takes back what was too much). Where the goal has two
+    sides, so that the whole way may lead beyond it, all take the ranking's.
     """
     value, magnitude = ranker.rank(nodes.episodes)
     top = np.argsort(-value, axis=1, kind="stable")[:, :branch]
     parent, rank = np.nonzero(np.isfinite(np.take_along_axis(value, top, axis=1)))
     taken = top[parent, rank]
     on_policy = nodes.on_policy[parent] & (rank == 0)
-    as_ranked = on_policy | (observer.actions.style == "signed") | nodes.episodes.goal.inside
+    as_ranked = on_policy | (observer.actions.style == "signed") | nodes.episodes.goal.two_sided
     extent = np.where(as_ranked, magnitude[parent, taken], 1.0)
     episodes = observer.change(nodes.episodes.rows(parent), taken, extent)
     owner = nodes.owner[parent]

@@ -76,7 +76,7 @@ def train(
                     "td_error": float(np.abs(td_errors).mean()) if step > 1 else np.nan,
                 }
                 history.rows.append(progress_row | row)
-                bar.set_postfix(validity=f"{row['validity']:.3f}", rows=env.blackbox.rows_asked)
+                bar.set_postfix(validity=f"{row['validity']:.3f}")
                 if best.offer(row) > config.patience:
                     history.stopped = "no improvement on the validation rows"
                     break

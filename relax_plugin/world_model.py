@@ -4,7 +4,6 @@ The rest of the core sees it as a `BlackBox` (`ImaginedBlackBox`) that costs no 
 delivered: a counterfactual counts only if the model itself confirms it.
 """
 
-import copy
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -130,8 +129,10 @@ class WorldModel:
     @torch.no_grad()
     def predict(self, values: Values) -> Floats:
         """Targets of rows: centred logits, decision scores or values; the mean of all networks."""
-        blocks = [self._inputs(values[i : i + ROWS_AT_ONCE]) for i in range(0, len(values), ROWS_AT_ONCE)]
-        outputs = [self._targets(self.network(inputs.expand(MEMBERS, -1, -1))) for inputs in blocks]
+        outputs = [
+            self._targets(self.network(self._inputs(values[i : i + ROWS_AT_ONCE]).expand(MEMBERS, -1, -1)))
+            for i in range(0, len(values), ROWS_AT_ONCE)
+        ]
         return np.concatenate(outputs) if outputs else np.empty((0, self.outputs))
 
     @one_thread()
@@ -225,7 +226,7 @@ class ImaginedBlackBox(BlackBox):
     """A world model in the place of the model it imitates: the same classes and scores, and books of its own."""
 
     def __init__(self, world: WorldModel) -> None:
-        self.__dict__.update(copy.copy(world.blackbox).__dict__)
+        self.__dict__.update(world.blackbox.__dict__)
         self.world = world
         self.books = Books()
         self.strict = False

@@ -207,6 +207,14 @@ def test_an_easy_model_is_imagined_by_itself(caplog):
     assert not caplog.records
 
 
+def test_labels_alone_are_imagined_too():
+    model = Counting(two_class_labels)
+    explainer = fitted(model, training="auto")
+    assert explainer.fit_rows_ == model.rows == 1000  # a label tells little: the whole budget is asked
+    assert explainer.training_ == f"in imagination: {explainer.world_model_.agreement}"
+    assert explainer.explain(QUERIES).found.mean() > 0.9
+
+
 def test_a_model_that_cannot_be_imagined_is_trained_on_and_that_is_said(caplog):
     model = Counting(noise)
     with caplog.at_level(logging.WARNING):

@@ -15,7 +15,7 @@ class RandomOrder(GuidedExplainer):
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         self._prepare(values)
 
-    def _ranker(self) -> Ranker:
+    def _ranker(self, wide: bool) -> Ranker:
         return RandomRanker(self.observer_, np.random.default_rng(self.seed))
 
 

@@ -92,7 +92,13 @@ def core(task: Task, seed: int) -> list[dict[str, Any]]:
         rows.append(Run(again.result, first.fit_seconds, again.explain_seconds, first.fit_rows).row(method, greedy))
     table = make_explainer("move-table", task.model, task.space, fallback=False, **options)
     untrained = make_explainer(
-        "relax-global", task.model, task.space, config=ReLAXConfig(steps=1), fallback=False, progress=False, **options
+        "relax-global",
+        task.model,
+        task.space,
+        config=ReLAXConfig(steps=1, training="model"),
+        fallback=False,
+        progress=False,
+        **options,
     )
     shuffled = RandomOrder(task.model, task.space, fallback=False, **options)
     for method, explainer in (("table of moves", table), ("untrained", untrained), ("random order", shuffled)):
@@ -135,7 +141,7 @@ def labels_only(task: Task, seed: int) -> list[dict[str, Any]]:
             first = run(agent, task)
             again = run(agent.set_params(effort="search"), task)
             rows.append(first.row(f"{training}{name}: policy", scored))
-            rows.append(replace(first, result=again.result).row(f"{training}{name}: search", scored))
+            rows.append(replace(again, fit_seconds=first.fit_seconds).row(f"{training}{name}: search", scored))
     return rows
 
 
@@ -159,7 +165,7 @@ def imagination(task: Task, seed: int) -> list[dict[str, Any]]:
         first = run(agent, task)
         again = run(agent.set_params(effort="search"), task)
         rows.append(first.row(f"relax-global, {training}, policy", greedy))
-        rows.append(replace(first, result=again.result).row(f"relax-global, {training}", greedy))
+        rows.append(replace(again, fit_seconds=first.fit_seconds).row(f"relax-global, {training}", greedy))
     return rows
 
 
