@@ -57,6 +57,8 @@ class MoveTable(GuidedExplainer):
 class TableRanker:
     """The table as a ranking: how much each action is expected to close the gap, always by a full move."""
 
+    exact = False
+
     def __init__(self, table: Floats, observer: Observer, regression: bool) -> None:
         self.table, self.observer, self.regression = table, observer, regression
 

@@ -64,7 +64,7 @@ class SurrogateSearch(GuidedExplainer):
         self.world_model_ = imagine(self.blackbox_, values, self.known_, left, ReLAXConfig(), rng)
 
     def _ranker(self, wide: bool) -> Ranker:
-        return LookaheadRanker(self.world_model_, self.observer_)
+        return LookaheadRanker(self.world_model_, self.observer_, thorough=wide)
 
     def _most_fit_rows(self) -> int:
         return int(self.query_budget)

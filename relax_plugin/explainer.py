@@ -174,7 +174,7 @@ class ReLAX(GuidedExplainer):
         agent = AgentRanker(self.agent_, self.observer_)
         if self.world_model_ is None:
             return agent
-        return TakingTurns(agent, LookaheadRanker(self.world_model_, self.observer_), own_path=wide)
+        return TakingTurns(agent, LookaheadRanker(self.world_model_, self.observer_, thorough=wide))
 
     def _solve(self, problem: Problem, rng: np.random.Generator) -> Proposals:
         with one_thread():
@@ -231,6 +231,8 @@ class ReLAX(GuidedExplainer):
 
 class AgentRanker:
     """The trained agent as a ranking of actions: Q-values, and the parameters it would take."""
+
+    exact = False
 
     def __init__(self, agent: Agent, observer: Observer) -> None:
         self.agent, self.observer = agent, observer

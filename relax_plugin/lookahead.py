@@ -9,18 +9,18 @@ from relax_plugin.world_model import ROWS_AT_ONCE, WorldModel
 
 SOLVED = 1e6  # value of an action expected to meet the goal, above that of any other
 LEAST = -1e12  # value of an action that is allowed but changes nothing
-SHARES_OF_THE_WAY = (1.0, 0.75, 0.5, 0.25)  # tried where a goal has two sides and the whole way may lead beyond it
+SHARES_OF_THE_WAY = (1.0, 0.75, 0.5, 0.25)  # tried where the whole way may lead beyond the goal
 
 
 class LookaheadRanker:
-    """Every action is tried in the world model, taken as far as it goes.
+    """Every action is tried in the world model, taken as far as it goes; if `thorough`, also a part of the way.
 
     The model's own answer in the state corrects what the world model believes of it: only the *change* by the action
     is imagined. Actions expected to meet the goal come first, the closest before; then those that leave less to do.
     """
 
-    def __init__(self, world: WorldModel, observer: Observer) -> None:
-        self.world, self.observer = world, observer
+    def __init__(self, world: WorldModel, observer: Observer, thorough: bool = False) -> None:
+        self.world, self.observer, self.exact = world, observer, thorough
 
     def rank(self, episodes: Episodes) -> tuple[Floats, Floats]:
         allowed = self.observer.allowed(episodes)
@@ -50,7 +50,7 @@ class LookaheadRanker:
 
     def _extents(self, episodes: Episodes) -> tuple[float, ...]:
         """How far actions are tried: all the way, which shows what they can do, or less where that may be too far."""
-        extents = SHARES_OF_THE_WAY if episodes.goal.two_sided else (1.0,)
+        extents = SHARES_OF_THE_WAY if episodes.goal.two_sided or self.exact else (1.0,)
         signed = self.observer.actions.style == "signed"
         return (*extents, *(-extent for extent in extents)) if signed else extents
 
@@ -68,21 +68,17 @@ class LookaheadRanker:
 class TakingTurns:
     """Two rankings merged: the agent's best action, the lookahead's best, the agent's next, and so on.
 
-    How far to go is the lookahead's to say, that is all the way, which on held-out rows made the search sparser and
-    closer than the agent's magnitudes did. With `own_path` the agent's best action goes as far as the agent says: what
-    lies between the query and a bound is found in no other way.
+    How far to go is the lookahead's to say, that is mostly all the way: on held-out rows this made the search sparser
+    and closer than the agent's own magnitudes did.
     """
 
-    def __init__(self, agent: Ranker, lookahead: LookaheadRanker, own_path: bool) -> None:
-        self.agent, self.lookahead, self.own_path = agent, lookahead, own_path
+    def __init__(self, agent: Ranker, lookahead: LookaheadRanker) -> None:
+        self.agent, self.lookahead, self.exact = agent, lookahead, lookahead.exact
 
     def rank(self, episodes: Episodes) -> tuple[Floats, Floats]:
-        first, as_agent = self.agent.rank(episodes)
+        first, _ = self.agent.rank(episodes)
         second, magnitude = self.lookahead.rank(episodes)
-        places = _places(first)
-        if self.own_path:
-            magnitude = np.where(places == 0, as_agent, magnitude)
-        merged = np.minimum(2 * places, 2 * _places(second) + 1)
+        merged = np.minimum(2 * _places(first), 2 * _places(second) + 1)
         return np.where(np.isfinite(first), -merged.astype(np.float64), -np.inf), magnitude
 
 

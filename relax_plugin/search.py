@@ -23,7 +23,15 @@ NEAR = 0.5  # share of a query's gap within which its first children must come f
 
 
 class Ranker(Protocol):
-    """Says how promising each action is in each state, and how far to go with it."""
+    """Says how promising each action is in each state, and how far to go with it.
+
+    Attributes
+    ----------
+    exact : bool
+        Whether every action goes as far as the ranking says, and not only the one ranked first.
+    """
+
+    exact: bool
 
     def rank(self, episodes: Episodes) -> tuple[Floats, Floats]:
         """Values (rows, actions), -inf where an action is not allowed, and magnitudes (rows, actions)."""
@@ -124,15 +132,15 @@ def expand(problem: Problem, nodes: Beam, ranker: Ranker, observer: Observer, br
     """The children of all states by their highest ranked actions, each set of changes once; not asked about yet.
 
     The policy's own child takes the magnitude the ranking says; the others go all the way to the bound, which tells
-    whether the feature can help at all (refinement takes back what was too much). Where the goal has two
-    sides, so that the whole way may lead beyond it, all take the ranking's.
+    whether the feature can help at all (refinement takes back what was too much), unless the ranking is exact or the
+    goal has two sides, so that the whole way may lead beyond it.
     """
     value, magnitude = ranker.rank(nodes.episodes)
     top = np.argsort(-value, axis=1, kind="stable")[:, :branch]
     parent, rank = np.nonzero(np.isfinite(np.take_along_axis(value, top, axis=1)))
     taken = top[parent, rank]
     on_policy = nodes.on_policy[parent] & (rank == 0)
-    as_ranked = on_policy | (observer.actions.style == "signed") | nodes.episodes.goal.two_sided
+    as_ranked = on_policy | (observer.actions.style == "signed") | nodes.episodes.goal.two_sided | ranker.exact
     extent = np.where(as_ranked, magnitude[parent, taken], 1.0)
     episodes = observer.change(nodes.episodes.rows(parent), taken, extent)
     owner = nodes.owner[parent]

@@ -153,7 +153,7 @@ def test_categories_are_looked_ahead_of_too():
 
 
 def stub(value, magnitude):
-    return SimpleNamespace(rank=lambda episodes: (value, magnitude))
+    return SimpleNamespace(rank=lambda episodes: (value, magnitude), exact=False)
 
 
 @settings(max_examples=100, deadline=None)
@@ -178,3 +178,11 @@ def test_turns_are_taken_row_by_row_and_go_as_far_as_the_lookahead_says():
     assert order[0].tolist() == [A_UP, B_UP, A_DOWN, C_DOWN, B_DOWN, C_UP]
     assert order[1].tolist() == [A_UP, B_DOWN, A_DOWN, B_UP, C_UP, C_DOWN]
     assert (magnitude == 1.0).all()
+
+
+def test_many_states_are_looked_ahead_of_in_blocks(monkeypatch):
+    states = np.random.default_rng(0).uniform(-1.0, 1.0, (40, 3)).tolist()
+    whole = ranked(states)
+    monkeypatch.setattr("relax_plugin.lookahead.ROWS_AT_ONCE", 20)  # three states of six actions
+    for one, other in zip(whole, ranked(states), strict=True):
+        np.testing.assert_array_equal(one, other)

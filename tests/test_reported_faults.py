@@ -7,10 +7,14 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.svm import SVC
 
 from relax_plugin import BlackBox, Counterfactuals, FeatureSpace, Goal, ReLAX, ReLAXConfig, make_explainer
+from relax_plugin.blackbox import Answer
 from relax_plugin.errors import ConstraintError, GoalError, InputError, SavedFileError
+from relax_plugin.imagination import moved
+from relax_plugin.stepwise import Moves
 
 QUICK = ReLAXConfig(steps=12, episodes=64, updates_per_step=2, start_pool=256)
 
@@ -181,3 +185,52 @@ def test_a_narrow_range_is_met_although_the_whole_way_leads_beyond_it():
     result = explainer.explain(rows[:60])
     assert result.found.mean() > 0.95
     assert result.sparsity[result.found].mean() < 1.5
+
+
+def test_an_answer_between_the_query_and_the_bound_is_found():
+    """Both bounds of x lie outside of the band, and so does its median."""
+    rows = np.random.default_rng(0).uniform(-3.0, 3.0, (600, 3))
+
+    def in_the_band(r):
+        inside = 1 / (1 + np.exp(-8 * (1.0 - np.abs(r[:, 0] - 1.6))))
+        return np.column_stack([1 - inside, inside])
+
+    config = ReLAXConfig(training="imagined", steps=60)
+    explainer = ReLAX(in_the_band, config=config, progress=False).fit(rows)
+    outside = rows[in_the_band(rows)[:, 1] < 0.5][:60]
+    assert explainer.explain(outside).found.mean() > 0.9
+
+
+def test_a_model_whose_threshold_its_scores_do_not_tell_is_not_imagined(caplog):
+    rows = np.random.default_rng(0).standard_normal((400, 3))
+    noise = np.random.default_rng(1).standard_normal(400)
+    model = FixedThresholdClassifier(LogisticRegression(), threshold=0.05).fit(rows, rows[:, 0] + noise > 0)
+    explainer = ReLAX(model, config=QUICK, progress=False).fit(rows)
+    assert explainer.world_model_ is None
+    assert "not good enough" in explainer.training_ and "not good enough" in caplog.text
+    found = explainer.explain(rows[:40])
+    assert found.found.mean() > 0.9
+    assert (found.after[found.found] != found.before[found.found[:, 0]]).all()
+
+
+def test_local_without_pretraining_keeps_the_budget():
+    rows = np.random.default_rng(0).standard_normal((400, 3))
+    model = LogisticRegression().fit(rows, rows[:, 0] > 0)
+    config = ReLAXConfig(training="imagined", query_budget=700, pretrained=False)
+    assert ReLAX(model, variant="local", config=config, progress=False).fit(rows).fit_rows_ <= 700
+
+
+def test_only_features_that_may_change_are_moved_for_the_world_model():
+    rows = np.random.default_rng(0).standard_normal((500, 20))
+    space = FeatureSpace.infer(rows, immutable=[f"x{j}" for j in range(3, 20)])
+    after = moved(rows, space, Moves.quantiles(rows, space, 5), np.random.default_rng(1))
+    count = (after != rows).sum(axis=1)
+    assert 0.7 < (count > 0).mean() < 0.9 and (after[:, 3:] == rows[:, 3:]).all()
+
+
+def test_one_cannot_go_too_far_in_an_open_range():
+    blackbox = BlackBox(lambda r: r[:, 0], task="regression")
+    before = Answer(np.array([1.0, 2.0]))
+    assert Goal.between(3.0, 4.0).bind(blackbox, before).two_sided
+    assert not Goal.between(3.0, np.inf).bind(blackbox, before).two_sided
+    assert not Goal.shift(1.0).bind(blackbox, before).two_sided

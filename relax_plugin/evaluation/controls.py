@@ -22,6 +22,8 @@ class RandomOrder(GuidedExplainer):
 class RandomRanker:
     """A random value for every allowed action."""
 
+    exact = False
+
     def __init__(self, observer: Observer, rng: np.random.Generator) -> None:
         self.observer, self.rng = observer, rng
 
