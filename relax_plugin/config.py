@@ -22,8 +22,8 @@ Where the printed paper cannot be used or was clearly worse, the default deviate
 10. The TD error enters L_Q by Huber's loss, not squared: a few misjudged steps must not throw the network. The
     learning rate falls; a part of the random actions has random parameters; each action has a value head of its own,
     which its parameter alone reaches. Curiosity is divided by its running mean, so that a coefficient has a meaning.
-11. The agent is trained on a world model, a small copy of the model fitted to less than 2,000 of its answers (4,000
-    labels), where that copy is good enough on held-out rows; the paper asks the model itself at every step.
+11. The agent is trained on a world model, a small copy of the model fitted to less than 2,000 of its answers, where
+    it gives scores and that copy is good enough on held-out rows; the paper asks the model itself at every step.
     ``training="model"``.
 
 `ReLAXConfig.paper()` takes back 1 to 4, 7, 9 and 11; 5, 6, 8 and 10 change how, not what is learned.

@@ -131,19 +131,25 @@ class ReLAX(GuidedExplainer):
         self.world_model_: WorldModel | None = None
         mode = self.config_.training
         if mode == "model":
-            self.training_ = "on the model"
-            return self.blackbox_
+            return self._the_model(values, "")
+        if mode == "auto" and not self.blackbox_.has_scores:
+            return self._the_model(values, ", which answers labels only; training='imagined' would ask it far less")
         left = self.config_.query_budget - self.fit_rows_
         world = imagine(self.blackbox_, values, self.known_, left, self.config_, rng)
         if mode == "auto" and not good_enough(world.agreement):
-            self.training_ = f"on the model, since a world model of it was not good enough: {world.agreement}"
+            model = self._the_model(values, f", since a world model of it was not good enough: {world.agreement}")
             logger.warning("training %s", self.training_)
-            if not self.blackbox_.has_scores:
-                self.blackbox_.learn_more_classes(values)  # the budget no longer holds: see them all
-            return self.blackbox_
+            return model
         self.training_ = f"in imagination: {world.agreement}"
         self.world_model_ = world
         return ImaginedBlackBox(world)
+
+    def _the_model(self, values: Values, why: str) -> BlackBox:
+        """The model itself to train on; the budget does not hold, so all classes that only labels tell can be seen."""
+        self.training_: str = f"on the model{why}"
+        if not self.blackbox_.has_scores and len(self.known_[0]) < len(values):
+            self.blackbox_.learn_more_classes(values)
+        return self.blackbox_
 
     def _most_fit_rows(self) -> int | None:
         config = self.config or ReLAXConfig()

@@ -465,6 +465,8 @@ def test_every_kind_of_model_survives_saving(model, options, tmp_path):
     explainer = fitted(model, config=replace(QUICK, steps=4), **options)
     explainer.save(tmp_path / "agent")
     loaded = ReLAX.load(tmp_path / "agent", model=model)
+    assert loaded.training_ == explainer.training_ and loaded.fit_rows_ == explainer.fit_rows_
+    assert (loaded.world_model_ is None) == (explainer.world_model_ is None)
     same_answers(explainer.explain(QUERIES[:8]), loaded.explain(QUERIES[:8]))
 
 

@@ -207,12 +207,15 @@ def test_an_easy_model_is_imagined_by_itself(caplog):
     assert not caplog.records
 
 
-def test_labels_alone_are_imagined_too():
-    model = Counting(two_class_labels)
-    explainer = fitted(model, training="auto")
-    assert explainer.fit_rows_ == model.rows == 1000  # a label tells little: the whole budget is asked
-    assert explainer.training_ == f"in imagination: {explainer.world_model_.agreement}"
-    assert explainer.explain(QUERIES).found.mean() > 0.9
+def test_labels_alone_are_imagined_only_if_asked_for(caplog):
+    asked = fitted(Counting(two_class_labels), training="imagined")
+    assert asked.fit_rows_ == asked.model.rows == 1000  # a label tells little: the whole budget is asked
+    assert asked.training_ == f"in imagination: {asked.world_model_.agreement}"
+    assert asked.explain(QUERIES).found.mean() > 0.9
+    by_itself = fitted(Counting(two_class_labels), training="auto")
+    assert by_itself.world_model_ is None and by_itself.fit_rows_ == by_itself.model.rows
+    assert by_itself.training_.startswith("on the model, which answers labels only")
+    assert not caplog.records
 
 
 def test_a_model_that_cannot_be_imagined_is_trained_on_and_that_is_said(caplog):
