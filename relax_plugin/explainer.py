@@ -129,6 +129,7 @@ class ReLAX(GuidedExplainer):
     def _world(self, values: Values, rng: np.random.Generator) -> BlackBox:
         """What the agent is trained on: the model itself, or a world model of it within `query_budget`."""
         self.world_model_: WorldModel | None = None
+        self.training_: str
         mode = self.config_.training
         if mode == "model":
             return self._the_model(values, "")
@@ -146,7 +147,7 @@ class ReLAX(GuidedExplainer):
 
     def _the_model(self, values: Values, why: str) -> BlackBox:
         """The model itself to train on; the budget does not hold, so all classes that only labels tell can be seen."""
-        self.training_: str = f"on the model{why}"
+        self.training_ = f"on the model{why}"
         if not self.blackbox_.has_scores and len(self.known_[0]) < len(values):
             self.blackbox_.learn_more_classes(values)
         return self.blackbox_
