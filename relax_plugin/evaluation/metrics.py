@@ -1,16 +1,63 @@
-"""The numbers every method is judged by: pure functions of arrays (design: one judge for all methods)."""
+"""The numbers every method is judged by: pure functions of arrays, the same for all methods.
 
+Shapes: n queries, d features, slots counterfactuals a query. `found` says which queries have a valid counterfactual;
+`start` and `values` are the queries and their counterfactuals as `FeatureSpace.values` gives them. Where there is
+nothing to average the result is NaN, never an error or a warning.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
+from sklearn.neighbors import NearestNeighbors
+
+from relax_plugin.columns import Feature, decimals_of
+from relax_plugin.features import FeatureSpace
+from relax_plugin.limits import Limits
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+SLACK = 1e-9  # of a step: a bound written 0.1 * 3 lies a hair above 0.3, and 0.3 must keep it
+
+
+# Validity: a missing counterfactual counts as invalid, in every one of these.
 
 
 def validity(found: Booleans) -> float:
     """Share of all queries with a valid counterfactual; a missing one counts as invalid."""
     return float(np.mean(found)) if len(found) else float("nan")
+
+
+def validity_at(found: Booleans, sparsity: Floats, k: float) -> float:
+    """Share of all queries with a valid counterfactual of at most k changes; `sparsity` is NaN where there is none."""
+    return validity(found & (sparsity <= k))
+
+
+def validity_curve(found: Booleans, sparsity: Floats, most: int) -> Floats:
+    """validity@k for k = 1 … most, the paper's trade-off curve; shape (most,)."""
+    return np.array([validity_at(found, sparsity, k) for k in range(1, most + 1)], dtype=np.float64)
+
+
+def validity_by_class(found: Booleans, before: np.ndarray[Any, Any]) -> dict[str, float]:
+    """Validity over the queries of each answer the model gave before; keys sorted."""
+    labels = np.asarray(before).astype(str)
+    return {str(label): validity(found[labels == label]) for label in np.unique(labels)}
+
+
+def solved_within(found: Booleans, rows: np.ndarray[Any, Any], budgets: Any) -> Floats:
+    """Share of all queries solved with at most b model rows, for each budget b: the anytime curve (budgets,)."""
+    return np.array([validity(found & (rows <= budget)) for budget in budgets], dtype=np.float64)
+
+
+# Means, and comparisons on common rows.
+
+
+def common(found: Sequence[Booleans]) -> Booleans:
+    """The queries that every one of the methods solved (n,); without methods there are none."""
+    return np.asarray(np.logical_and.reduce(list(found)), dtype=bool) if len(found) else np.zeros(0, dtype=bool)
 
 
 def mean_over(rows: Booleans, numbers: Floats) -> float:
@@ -19,9 +66,28 @@ def mean_over(rows: Booleans, numbers: Floats) -> float:
 
 
 def ratio_on_common(ours: Floats, theirs: Floats, found: Booleans, found_theirs: Booleans) -> float:
-    """Ratio of means over the rows that both solved, so that giving up on hard rows does not look like closeness."""
-    common = found & found_theirs
-    return mean_over(common, ours) / mean_over(common, theirs)
+    """Ratio of means over the rows that both solved, so that giving up on hard rows does not look like closeness.
+
+    NaN if there is no such row, or if the other method's mean is 0 (every common query met the goal already).
+    """
+    both = common([found, found_theirs])
+    mean_theirs = mean_over(both, theirs)
+    return mean_over(both, ours) / mean_theirs if mean_theirs else float("nan")
+
+
+def mean_and_deviation(values: Any) -> tuple[float, float]:
+    """Mean over the seeds, and the sample standard deviation: √(Σ (x − mean)² / (seeds − 1)).
+
+    One seed has a mean and no deviation (NaN: unknown, not 0). A seed without a number makes both NaN, for leaving
+    it out would make a method look better for failing.
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):  # an infinite break-even has no deviation
+        mean = float(numbers.mean()) if len(numbers) else float("nan")
+        return mean, float(numbers.std(ddof=1)) if len(numbers) > 1 else float("nan")
+
+
+# Model rows.
 
 
 def total_rows(training: Any, each: Any, instances: Any) -> Any:
@@ -35,3 +101,133 @@ def break_even(training: float, each: float, rival_training: float, rival_each: 
         return 0.0
     saved = rival_each - each
     return float(np.ceil((training - rival_training) / saved - 1e-9)) if saved > 0 else float("inf")
+
+
+# The counterfactual and its query.
+
+
+def sparsity(start: Floats, values: Floats) -> Integers:
+    """Number of changed features, L0 (n,): a cell is changed if it differs at all."""
+    return np.asarray((values != start).sum(axis=-1), dtype=np.int64)
+
+
+def proximity(space: FeatureSpace, start: Floats, values: Floats) -> Floats:
+    """L1 distance in standardised space (n,); a changed category counts 1."""
+    return space.distance(values, start)
+
+
+def violations(
+    space: FeatureSpace, limits: Limits, start: Floats, values: Floats, max_changes: float | None = None
+) -> Integers:
+    """Number of constraints broken by each row's changes (n,): one for each changed cell and rule, and the last one.
+
+    The rules: an immutable or frozen feature changed; a move against the direction; a number outside its bounds; a
+    category that may not be chosen; a number off its grid. Finally, more than `max_changes` changed cells. A cell left
+    as it is breaks nothing, wherever it lies. Counted without `Limits.kept`, which the methods themselves rely on:
+    of the limits only the bounds, choices and frozen features of the call are read, the rest from the features.
+    """
+    broken = np.zeros(len(values), dtype=np.int64)
+    for j, feature in enumerate(space.features):
+        before, after = start[:, j], values[:, j]
+        low, high = np.maximum(limits.low[:, j], feature.low), np.minimum(limits.high[:, j], feature.high)
+        if feature.kind == "categorical":
+            categories = slice(space.category_offsets[j], space.category_offsets[j + 1])
+            choices = limits.choices[:, categories] & np.array(feature.choices, dtype=bool)
+            chosen = (after[:, None] == np.arange(len(feature.categories))) & choices
+            bad_value, slack = ~chosen.any(axis=1), 0.0
+        else:
+            bad_value, after, slack = _off_grid(feature, after)
+            if feature.step is None:  # bounds and start in the precision of the column, as its values are
+                before, low, high = (_in_precision(feature, numbers) for numbers in (before, low, high))
+        wrong_way = {"increase": after < before - slack, "decrease": after > before + slack}
+        rules = [
+            limits.frozen[:, j] | feature.immutable,
+            wrong_way.get(str(feature.direction), False),
+            ~((after >= low - slack) & (after <= high + slack)),  # so that NaN is outside
+            bad_value,
+        ]
+        changed = values[:, j] != start[:, j]
+        broken += changed * sum(np.asarray(rule, dtype=np.int64) for rule in rules)
+    if max_changes is not None:
+        broken += sparsity(start, values) > max_changes
+    return broken
+
+
+def _off_grid(feature: Feature, numbers: Floats) -> tuple[Booleans, Floats, float]:
+    """Whether numbers are off the grid, the grid points that they are else (a float32 near 0.7 is 0.7), the slack."""
+    if feature.step is None:
+        return np.asarray(_in_precision(feature, numbers) != numbers), numbers, 0.0
+    steps = np.rint((numbers - feature.anchor) / feature.step)
+    points = np.round(feature.anchor + steps * feature.step, decimals_of(feature.step, feature.anchor))
+    off = np.asarray(_in_precision(feature, points) != numbers)
+    return off, np.where(off, numbers, points), SLACK * feature.step
+
+
+def _in_precision(feature: Feature, numbers: Floats) -> Floats:
+    single = str(feature.dtype).lower() == "float32"
+    return numbers.astype(np.float32).astype(np.float64) if single else numbers
+
+
+def redundancy(start: Floats, values: Floats, meets: Callable[[Floats, Integers], Booleans]) -> Integers:
+    """Number of changes of each row that can be reverted singly with the goal still met (n,).
+
+    Parameters
+    ----------
+    start, values : arrays (n, d)
+    meets : callable
+        Given candidate rows and the row number each belongs to, whether each meets its goal. Asked once for the
+        single reverts of all rows together, and not at all if nothing has changed.
+    """
+    owner, feature = np.nonzero(values != start)
+    if len(owner) == 0:
+        return np.zeros(len(values), dtype=np.int64)
+    candidates = values[owner]
+    candidates[np.arange(len(owner)), feature] = start[owner, feature]
+    met = np.asarray(meets(candidates, owner), dtype=bool)
+    return np.bincount(owner[met], minlength=len(values)).astype(np.int64)
+
+
+# The counterfactual and the training rows.
+
+
+def inside_box(space: FeatureSpace, values: Floats, training: Floats) -> Booleans:
+    """Whether each row's numbers lie within [min, max] of the training rows and its categories occur there (n,)."""
+    if len(training) == 0:
+        return np.zeros(len(values), dtype=bool)
+    inside = (values >= training.min(axis=0)) & (values <= training.max(axis=0))
+    for j in np.flatnonzero(space.is_categorical):
+        inside[:, j] = np.isin(values[:, j], training[:, j])
+    return np.asarray(inside.all(axis=1))
+
+
+def neighbour_distance(space: FeatureSpace, values: Floats, training: Floats, k: int = 5) -> Floats:
+    """Mean of `FeatureSpace.distance` to the k nearest training rows (n,), to all of them if there are fewer.
+
+    `training` are the rows that count as plausible: those of the goal's class. NaN if there are none.
+    """
+    if len(training) == 0 or len(values) == 0:
+        return np.full(len(values), np.nan)
+    # Halved one-hot columns make L1 count a category mismatch as 1; scikit-learn works in chunks of bounded memory.
+    weight = np.where(np.arange(space.encoded_width) < (~space.is_categorical).sum(), 1.0, 0.5)
+    neighbours = NearestNeighbors(n_neighbors=min(k, len(training)), metric="manhattan")
+    neighbours.fit(space.one_hot(training) * weight)
+    return np.asarray(neighbours.kneighbors(space.one_hot(values) * weight)[0].mean(axis=1))
+
+
+# Several counterfactuals of one query.
+
+
+def diversity(space: FeatureSpace, values: Floats, found: Booleans) -> Floats:
+    """Mean of `FeatureSpace.distance` over the pairs of a query's found counterfactuals (n,); NaN with fewer than two.
+
+    Parameters
+    ----------
+    values : array (n, slots, d)
+    found : bool array (n, slots)
+    """
+    total, pairs = np.zeros(len(values)), np.zeros(len(values))
+    for a, b in combinations(range(found.shape[1]), 2):
+        both = found[:, a] & found[:, b]
+        total[both] += space.distance(values[both, a], values[both, b])
+        pairs += both
+    return np.divide(total, pairs, out=np.full(len(values), np.nan), where=pairs > 0)

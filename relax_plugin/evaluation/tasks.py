@@ -115,10 +115,14 @@ def load_task(name: str, seed: int = 0) -> Task:
     MissingExtraError
         If the model needs xgboost and it is not installed.
     """
-    canonical = ALIASES.get(name, name)
-    if canonical not in _RECIPES:
+    check_task_name(name)
+    return _make_task(ALIASES.get(name, name), seed)
+
+
+def check_task_name(name: str) -> None:
+    """Refuse a name that `load_task` does not know."""
+    if ALIASES.get(name, name) not in _RECIPES:
         raise UnknownNameError(f"There is no task {name!r}; {did_you_mean(name, available_tasks())}")
-    return _make_task(canonical, seed)
 
 
 @cache

@@ -1,0 +1,263 @@
+"""The judge: one method on one task and seed, timed, counted, and checked without taking its word for anything.
+
+Whatever an explainer calls found is asked of the raw model again and held against every constraint here.
+"""
+
+import ast
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from relax_plugin.base import make_explainer
+from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.errors import InputError, MissingExtraError, UnsupportedError
+from relax_plugin.evaluation import metrics
+from relax_plugin.evaluation.tasks import Task, load_task
+from relax_plugin.features import Values
+from relax_plugin.goal import BoundGoal, Goal
+from relax_plugin.problem import Booleans, Floats, Integers
+from relax_plugin.results import Counterfactuals
+
+Row = dict[str, Any]
+NEIGHBOURS = 5  # training rows of the reached answer that plausibility is measured by
+
+UNIT_COLUMNS = ("task", "method", "seed", "state", "reason", "instances", "features")
+COST_COLUMNS = tuple(f"{part}_{what}" for part in ("fit", "explain") for what in ("seconds", "cpu", "rows", "calls"))
+TIME_COLUMNS = ("model_seconds", "task_seconds", "harness_seconds")
+INSTANCE_COLUMNS = (
+    *("instance", "claimed", "valid", "violations", "sparsity", "proximity", "redundant", "inside_box"),
+    *("neighbour_distance", "found_count", "diversity", "before", "after", "probability_before", "probability_after"),
+    *("stage", "sentence", "rows", "query", "changes"),
+)
+COLUMNS = (*UNIT_COLUMNS, *INSTANCE_COLUMNS, *COST_COLUMNS, *TIME_COLUMNS)
+
+
+@dataclass(frozen=True)
+class Method:
+    """An explainer of the registry with options, and the label it has in tables."""
+
+    label: str
+    explainer: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> "Method":
+        """A name, or a name with options such as `relax-global:effort=policy,rows_per_instance=120`."""
+        name, _, tail = text.partition(":")
+        options = {}
+        for part in tail.split(",") if tail else ():
+            key, equals, value = part.partition("=")
+            if not key or not equals:
+                raise InputError(f"method {text!r} has the option {part!r}; write name:option=value,option=value.")
+            options[key] = _literal(value)
+        return cls(text, name, options)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is run, timed and stored as a whole: one method on one task with one seed."""
+
+    task: str | Task
+    method: Method
+    seed: int
+    rows: int | None = None  # at most so many test rows, the first ones
+    n: int = 1  # counterfactuals asked for each
+    max_changes: int | None = None  # for every method; None: each method's own default
+
+    @property
+    def task_name(self) -> str:
+        return self.task if isinstance(self.task, str) else self.task.name
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return self.task_name, self.method.label, self.seed
+
+    def load(self) -> Task:
+        return load_task(self.task, seed=self.seed) if isinstance(self.task, str) else self.task
+
+    def failure(self, state: str, reason: str, **known: Any) -> Row:
+        """The single row of a unit that gave no counterfactuals."""
+        row: Row = dict.fromkeys(COLUMNS, np.nan)
+        nothing = {"claimed": False, "valid": False, "changes": "[]"}
+        nothing |= dict.fromkeys(("instances", "features", "violations", "found_count"), 0)
+        texts = dict.fromkeys(("before", "after", "stage", "sentence", "query"), "")
+        row |= {"task": self.task_name, "method": self.method.label, "seed": self.seed, "instance": -1}
+        return row | nothing | texts | {"state": state, "reason": reason} | known
+
+
+def judge(unit: Unit, task: Task) -> list[Row]:
+    """Run a unit on its loaded task: one row for each instance, or a single one if the method does not apply here."""
+    started = time.perf_counter()
+    queries = task.X_test.iloc[: unit.rows]
+    size = {"instances": len(queries), "features": len(task.space)}
+    method, options = unit.method, dict(unit.method.options)
+    if unit.max_changes is not None:
+        options.setdefault("max_changes", unit.max_changes)
+    blackbox = BlackBox(task.model, task.space)
+    clock = _Clock(blackbox)
+    try:
+        explainer = make_explainer(method.explainer, blackbox, task.space, goal=task.goal, seed=unit.seed, **options)
+        explainer.fit(task.X_train)
+    except (UnsupportedError, MissingExtraError) as error:
+        because = str(error) if isinstance(error, UnsupportedError) else f"skipped because {error}"
+        return [unit.failure("skipped", because, **size, harness_seconds=time.perf_counter() - started)]
+    costs = clock.lap("fit")
+    result = explainer.explain(queries, n=unit.n)
+    costs |= clock.lap("explain")
+    costs["model_seconds"] = blackbox.seconds
+    rows = Examination(task, queries, result, explainer.max_changes).rows()
+    costs["harness_seconds"] = time.perf_counter() - started - costs["fit_seconds"] - costs["explain_seconds"]
+    shared = {"task": unit.task_name, "method": method.label, "seed": unit.seed, "state": "ok", "task_seconds": np.nan}
+    return [{name: (shared | size | costs | row)[name] for name in COLUMNS} for row in rows]
+
+
+class Examination:
+    """What the judge finds out about the counterfactuals of one unit (first slot; `diversity` over all).
+
+    The model is asked directly; the explainer's own black box, verdict and books are not used.
+    """
+
+    def __init__(
+        self, task: Task, queries: pd.DataFrame, result: Counterfactuals, max_changes: int | None = None
+    ) -> None:
+        self.task, self.queries, self.result, self.max_changes = task, queries, result, max_changes
+        self.space, self.limits = task.space, task.space.limits()
+        self.blackbox = BlackBox(task.model, task.space)
+        self.known = self.blackbox.learn(self.training).output
+        self.before = self.blackbox.confirm(queries)
+        self.goal: BoundGoal = (task.goal or Goal.flip()).bind(self.blackbox, self.before)
+
+    @cached_property
+    def training(self) -> Values:
+        return self.space.values(self.task.X_train)
+
+    @cached_property
+    def delivered(self) -> pd.DataFrame:
+        """The first counterfactual of each query that is said to have one, as the user gets it."""
+        return self.result.frame.query("cf_id == 0")
+
+    def rows(self) -> list[Row]:
+        """One row for each instance."""
+        n = len(self.queries)
+        ids: Integers = self.delivered["query_id"].to_numpy()
+        rows = self.delivered[self.space.names]
+        start, values = self.space.values(self.queries)[ids], self.space.values(rows)
+        answer = self.blackbox.confirm(rows) if len(rows) else self.blackbox.ask(values)
+        violated = metrics.violations(self.space, self.limits, start, values, self.max_changes)
+        good = self.goal.rows(ids).met(answer) & (violated == 0)
+
+        def everywhere(numbers: Any, nothing: Any, where: Booleans | None = None) -> Any:
+            """Numbers of delivered rows as an array over all queries."""
+            column = np.full(n, nothing, dtype=object if isinstance(nothing, str) else None)
+            keep = slice(None) if where is None else where
+            column[ids[keep]] = np.asarray(numbers)[keep]
+            return column
+
+        probability = self._probabilities(answer, ids)
+        valid = everywhere(good, False)
+        columns: dict[str, Any] = {
+            "instance": np.arange(n),
+            "claimed": self.result.found[:, 0],
+            "valid": valid,
+            "violations": everywhere(violated, 0),
+            "sparsity": everywhere(metrics.sparsity(start, values), np.nan, good),
+            "proximity": everywhere(metrics.proximity(self.space, start, values), np.nan, good),
+            "redundant": everywhere(self._redundant(start, values, ids), np.nan, good),
+            "inside_box": everywhere(metrics.inside_box(self.space, values, self.training), np.nan, good),
+            "neighbour_distance": everywhere(self._plausibility(values, answer), np.nan, good),
+            "found_count": self.result.found.sum(axis=1),
+            "diversity": metrics.diversity(self.space, self.result.values, self.result.found),
+            "before": self._text(self.before),
+            "after": everywhere(self._text(answer), ""),
+            "probability_before": everywhere(probability[0], np.nan),
+            "probability_after": everywhere(probability[1], np.nan),
+            "stage": self.result.stage[:, 0],
+            "reason": np.where(valid, "", self._reasons(everywhere(violated, 0))),
+            "sentence": np.array(self.result.sentences(), dtype=object),
+            "rows": self.result.rows_queried,
+            "query": [_json(row) for row in self.queries.to_dict("records")],
+            "changes": self._changes(valid),
+        }
+        return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+
+    def _redundant(self, start: Values, values: Values, ids: Integers) -> Integers:
+        def meets(candidates: Values, owner: Integers) -> Booleans:
+            return self.goal.rows(ids[owner]).met(self.blackbox.ask(candidates))
+
+        return metrics.redundancy(start, values, meets)
+
+    def _plausibility(self, values: Values, answer: Answer) -> Floats:
+        """Distance to the nearest training rows of the class reached; of a regressor, to the nearest of all."""
+        distance = np.full(len(values), np.nan)
+        if self.blackbox.task == "regression":
+            return metrics.neighbour_distance(self.space, values, self.training, NEIGHBOURS)
+        for label in np.unique(answer.output):
+            here = answer.output == label
+            among = self.training[self.known == label]
+            distance[here] = metrics.neighbour_distance(self.space, values[here], among, NEIGHBOURS)
+        return distance
+
+    def _probabilities(self, answer: Answer, ids: Integers) -> tuple[Floats, Floats]:
+        """Of the class reached, at the query and at the counterfactual; NaN where the model gives none."""
+        if not self.blackbox.has_probabilities or answer.scores is None or self.before.scores is None:
+            return np.full(len(ids), np.nan), np.full(len(ids), np.nan)
+        position = answer.output.astype(int)
+        rows = np.arange(len(ids))
+        return self.before.scores[ids, position], answer.scores[rows, position]
+
+    def _text(self, answer: Answer) -> Any:
+        return np.array([_shown(label) for label in self.blackbox.labels(answer.output)], dtype=object)
+
+    def _reasons(self, violated: Integers) -> Any:
+        reasons = self.result.status[:, 0].astype(object)
+        untrue = self.result.found[:, 0]
+        reasons[untrue] = "said to be found, but the model's answer does not meet the goal"
+        broken = untrue & (violated > 0)
+        reasons[broken] = [f"said to be found, but it violates {count} constraints" for count in violated[broken]]
+        return reasons
+
+    def _changes(self, valid: Booleans) -> list[str]:
+        lists: list[list[Any]] = [[] for _ in valid]
+        for change in self.result.changes().query("cf_id == 0").to_dict("records"):
+            if valid[change["query_id"]]:
+                lists[change["query_id"]].append([change["feature"], change["from"], change["to"]])
+        return [_json(changes) for changes in lists]
+
+
+class _Clock:
+    """Wall and CPU seconds, model rows and calls since the last lap."""
+
+    def __init__(self, blackbox: BlackBox) -> None:
+        self.blackbox = blackbox
+        self.last = self._now()
+
+    def lap(self, part: str) -> Row:
+        now = self._now()
+        spent = {f"{part}_{name}": now[name] - self.last[name] for name in now}
+        self.last = now
+        return spent
+
+    def _now(self) -> Row:
+        asked = {"rows": self.blackbox.rows_asked, "calls": self.blackbox.calls}
+        return {"seconds": time.perf_counter(), "cpu": time.process_time(), **asked}
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+
+
+def _shown(label: Any) -> str:
+    return f"{label:.6g}" if isinstance(label, float | np.floating) else str(label)
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, default=lambda value: value.item() if hasattr(value, "item") else str(value))

@@ -1,0 +1,157 @@
+"""Tables over the rows of a benchmark: validity first, means over seeds with their standard deviation.
+
+Every number is computed for each seed and then averaged, so that the deviation says what another seed would change.
+A unit that crashed or timed out solved nothing: it counts as validity 0. One that was skipped counts nowhere.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from relax_plugin.evaluation import metrics
+
+PLAIN = {  # column of the table -> column of the rows, averaged over the instances
+    "violations": "violations",
+    "redundant": "redundant",
+    "inside box": "inside_box",
+    "neighbours": "neighbour_distance",
+    "rows": "rows",
+}
+MOST_CLASSES = 20  # more different answers than that are numbers
+WITH_DEVIATION = ("validity", "L0", "L1")
+
+
+def summary(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row for each task and method.
+
+    Columns: `seeds` and `instances` (of each seed); `validity` over all instances, and of the `worst class`; `L0`
+    (features changed) and `L1` (standardised distance) over the method's own valid ones, and again over the `common`
+    instances that all methods of the task solved; `violations` of constraints (in sum); `redundant` changes;
+    plausibility as `inside box` (share) and distance to `neighbours`; model `rows` and `calls`; wall seconds of `fit`
+    and `explain`, milliseconds `each`, and the share of them spent `in model`; units `failed` and `skipped`.
+    """
+    records = []
+    for (task, method), units in _units(rows).items():
+        ran = [unit for unit in units if unit["state"].iloc[0] != "skipped"]
+        numbers = pd.DataFrame([_numbers(unit, solved) for unit, solved in _with_common(rows, ran)])
+        record: dict[str, Any] = {"task": task, "method": method, "seeds": len(ran)}
+        for name in numbers:
+            known = numbers[name].dropna()
+            record[name], deviation = metrics.mean_and_deviation(known) if len(known) else (np.nan, np.nan)
+            if name in WITH_DEVIATION:
+                record[f"± {name}"] = deviation
+        record["failed"] = sum(unit["state"].iloc[0] in ("crashed", "timed out") for unit in ran)
+        record["skipped"] = len(units) - len(ran)
+        records.append(record)
+    return pd.DataFrame(records).set_index(["task", "method"])
+
+
+def validity_at_k(rows: pd.DataFrame) -> pd.DataFrame:
+    """Validity with at most k changes: task, method, k = 1 … features, mean and deviation over seeds."""
+    return _curve(rows, "k", lambda unit, task: np.arange(1, int(task["features"].max()) + 1), _at_most)
+
+
+def anytime(rows: pd.DataFrame, budgets: Sequence[int] = (5, 10, 20, 40, 80, 160, 320, 640, 1280)) -> pd.DataFrame:
+    """Share of all instances solved within so many model rows each: task, method, rows, mean, deviation."""
+    return _curve(rows, "rows", lambda unit, task: np.asarray(budgets), _within)
+
+
+def by_class(rows: pd.DataFrame) -> pd.DataFrame:
+    """Validity for each answer of the model before: task, method, class, mean and deviation over seeds."""
+    records = []
+    for (task, method), units in _units(rows).items():
+        shares = [_validity_by_class(unit) for unit in units if unit["state"].iloc[0] == "ok"]
+        for label in sorted({label for share in shares for label in share}):
+            known = [share[label] for share in shares if label in share]
+            mean, deviation = metrics.mean_and_deviation(known)
+            records.append((task, method, label, mean, deviation))
+    return pd.DataFrame(records, columns=["task", "method", "class", "validity", "± validity"])
+
+
+def failures(rows: pd.DataFrame) -> pd.DataFrame:
+    """Units that were skipped, crashed or timed out, with the reason."""
+    return rows.loc[rows["state"] != "ok", ["task", "method", "seed", "state", "reason"]].reset_index(drop=True)
+
+
+def overhead(rows: pd.DataFrame) -> float:
+    """Time of the harness as a share of that of the methods (fit and explain)."""
+    units = rows.drop_duplicates(["task", "method", "seed"])
+    units = units[units["state"] == "ok"]
+    return float(units["harness_seconds"].sum() / (units["fit_seconds"].sum() + units["explain_seconds"].sum()))
+
+
+def _units(rows: pd.DataFrame) -> dict[tuple[str, str], list[pd.DataFrame]]:
+    """The units of each task and method, in the order in which they come in the rows."""
+    groups: dict[tuple[str, str], list[pd.DataFrame]] = {}
+    for key, unit in rows.groupby(["task", "method", "seed"], sort=False):
+        task, method, _ = key  # type: ignore[misc]
+        groups.setdefault((str(task), str(method)), []).append(unit)
+    return groups
+
+
+def _with_common(rows: pd.DataFrame, units: Sequence[pd.DataFrame]) -> Iterator[tuple[pd.DataFrame, set[int]]]:
+    """Each unit with the instances that all methods which ran on its task and seed solved."""
+    for unit in units:
+        same = rows["task"].eq(unit["task"].iloc[0]) & rows["seed"].eq(unit["seed"].iloc[0]) & rows["state"].eq("ok")
+        solved = [set(other.loc[other["valid"], "instance"]) for _, other in rows[same].groupby("method")]
+        yield unit, set.intersection(*solved) if solved else set()
+
+
+def _numbers(unit: pd.DataFrame, solved_by_all: set[int]) -> dict[str, float]:
+    """The numbers of one unit: those of one seed."""
+    first = unit.iloc[0]
+    valid = unit["valid"].to_numpy()
+    shared = valid & unit["instance"].isin(solved_by_all).to_numpy()
+    sparsity, proximity = unit["sparsity"].to_numpy(), unit["proximity"].to_numpy()
+    seconds = first["fit_seconds"] + first["explain_seconds"]
+    ran = first["state"] == "ok"
+    numbers = {
+        "instances": first["instances"],
+        "validity": metrics.validity(valid),
+        "worst class": min(_validity_by_class(unit).values()) if ran else 0.0,
+        "L0": metrics.mean_over(valid, sparsity),
+        "L1": metrics.mean_over(valid, proximity),
+        "L0 common": metrics.mean_over(shared, sparsity),
+        "L1 common": metrics.mean_over(shared, proximity),
+        "common": float(shared.sum()) if ran else np.nan,
+    }
+    numbers |= {name: float(unit[column].mean()) for name, column in PLAIN.items()}
+    return numbers | {
+        "violations": float(unit["violations"].sum()),
+        "calls": first["explain_calls"],
+        "training rows": first["fit_rows"],
+        "fit s": first["fit_seconds"],
+        "explain s": first["explain_seconds"],
+        "ms each": 1000 * first["explain_seconds"] / max(first["instances"], 1),
+        "in model": first["model_seconds"] / seconds if seconds > 0 else np.nan,
+    }
+
+
+def _validity_by_class(unit: pd.DataFrame) -> dict[str, float]:
+    """A regressor's answers are no classes: its instances form one group."""
+    before, valid = unit["before"].to_numpy(), unit["valid"].to_numpy()
+    if len(set(before)) > MOST_CLASSES:
+        before = np.full(len(before), "all")
+    return metrics.validity_by_class(valid, before)
+
+
+def _at_most(unit: pd.DataFrame, caps: Any) -> Any:
+    return metrics.validity_curve(unit["valid"].to_numpy(), unit["sparsity"].to_numpy(), len(caps))
+
+
+def _within(unit: pd.DataFrame, budgets: Any) -> Any:
+    return metrics.solved_within(unit["valid"].to_numpy(), unit["rows"].to_numpy(), budgets)
+
+
+def _curve(rows: pd.DataFrame, name: str, positions: Any, values: Any) -> pd.DataFrame:
+    records = []
+    for (task, method), units in _units(rows).items():
+        ran = [unit for unit in units if unit["state"].iloc[0] != "skipped"]
+        for unit in ran[:1]:
+            at = positions(unit, rows[rows["task"] == task])
+            curves = np.array([values(each, at) for each in ran])
+            for position, column in zip(at, curves.T, strict=True):
+                records.append((task, method, position, *metrics.mean_and_deviation(column)))
+    return pd.DataFrame(records, columns=["task", "method", name, "validity", "± validity"])

@@ -1,0 +1,191 @@
+"""Workers: child processes that run units one after another, and that can be ended for real.
+
+A method that runs too long or brings the interpreter down takes only its own process with it. A worker outlives its
+units, so that importing and training the task's model are paid once, not for every unit.
+
+Messages are pickles behind their length. The child answers twice: when the task is loaded and when the unit is done,
+so that a time limit is the method's alone.
+"""
+
+import logging
+import os
+import pickle
+import queue
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from typing import IO, Any
+
+import cloudpickle
+
+from relax_plugin.errors import MissingExtraError
+from relax_plugin.evaluation.judge import Row, Unit, judge
+
+logger = logging.getLogger(__name__)
+
+# One thread each: methods are compared on equal terms, and workers side by side do not fight for the cores.
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
+LENGTH = struct.Struct("<Q")
+
+
+class Worker:
+    """The parent's side of a child process."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "relax_plugin.evaluation.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | ONE_THREAD,
+            start_new_session=True,  # so that its own children end with it
+        )
+
+    @property
+    def usable(self) -> bool:
+        return self.process.poll() is None
+
+    def run(self, unit: Unit, limit: float | None) -> list[Row]:
+        """The rows of a unit; a crash or a time-out is a row too, and leaves the worker unusable."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        late = threading.Event()
+        for phase in ("loading the task", "the method"):
+            timer = threading.Timer(threading.TIMEOUT_MAX if limit is None else limit, self._end, args=(late,))
+            timer.daemon = True
+            timer.start()
+            try:
+                if phase == "loading the task":
+                    _send(self.process.stdin, cloudpickle.dumps(unit))
+                answer = pickle.loads(_receive(self.process.stdout))
+            except (EOFError, BrokenPipeError):
+                return [self._lost(unit, phase, late.is_set(), limit)]
+            finally:
+                timer.cancel()
+            if "rows" in answer:
+                break
+        for line in answer.get("traceback", "").splitlines():
+            logger.warning("%s on %s, seed %s: %s", unit.method.label, unit.task_name, unit.seed, line)
+        rows: list[Row] = answer["rows"]
+        return rows
+
+    def close(self) -> None:
+        """End the process, whatever it is doing."""
+        self._end(threading.Event())
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _end(self, late: threading.Event) -> None:
+        late.set()
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            logger.debug("the worker had ended by itself")
+        self.process.wait()
+
+    def _lost(self, unit: Unit, phase: str, late: bool, limit: float | None) -> Row:
+        if late:
+            return unit.failure("timed out", f"{phase} took longer than {limit:g} s and was ended")
+        code = self.process.wait()
+        how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+        return unit.failure("crashed", f"the process ended {how} in {phase}")
+
+
+class Pool:
+    """Workers that are idle, to be used again."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.idle: list[Worker] = []
+        self.busy: set[Worker] = set()
+
+    def run(self, unit: Unit, limit: float | None) -> list[Row]:
+        """Run a unit in an idle worker, or in a new one."""
+        with self.lock:
+            worker = self.idle.pop() if self.idle else Worker()
+            self.busy.add(worker)
+        try:
+            return worker.run(unit, limit)
+        finally:
+            with self.lock:
+                self.busy.discard(worker)
+                if worker.usable:
+                    self.idle.append(worker)
+
+    def close(self) -> None:
+        """End all workers, the busy ones too."""
+        with self.lock:
+            workers, self.idle = [*self.idle, *self.busy], []
+        for worker in workers:
+            worker.close()
+
+
+POOL = Pool()
+
+
+def run_unit(unit: Unit, limit: float | None) -> tuple[Unit, list[Row], float]:
+    """A unit, its rows, and the seconds it took from here, in a worker of this process."""
+    started = time.perf_counter()
+    rows = POOL.run(unit, limit)
+    return unit, rows, time.perf_counter() - started
+
+
+def main() -> None:
+    """The child's side: run what comes in until the parent is gone."""
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)  # whatever a method prints must not mix with the answers
+    inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(requests, inbox), daemon=True).start()
+    while True:
+        _attempt(inbox.get(), answers)
+
+
+def _attempt(request: bytes, answers: IO[bytes]) -> None:
+    unit: Unit = pickle.loads(request)
+    try:
+        started = time.perf_counter()
+        task = unit.load()
+        seconds = time.perf_counter() - started
+        _send(answers, pickle.dumps({"loaded": seconds}))
+        rows = judge(unit, task)
+        _send(answers, pickle.dumps({"rows": [row | {"task_seconds": seconds} for row in rows]}))
+    except MissingExtraError as error:
+        _send(answers, pickle.dumps({"rows": [unit.failure("skipped", f"skipped because {error}")]}))
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        answer = {"rows": [unit.failure("crashed", reason)], "traceback": traceback.format_exc()}
+        _send(answers, pickle.dumps(answer))
+
+
+def _listen(requests: IO[bytes], inbox: "queue.SimpleQueue[bytes]") -> None:
+    """Take in requests; when the parent is gone, end at once, in the middle of a unit too."""
+    try:
+        while True:
+            inbox.put(_receive(requests))
+    except EOFError:
+        os._exit(0)
+
+
+def _send(pipe: IO[bytes], message: bytes) -> None:
+    pipe.write(LENGTH.pack(len(message)) + message)
+    pipe.flush()
+
+
+def _receive(pipe: IO[Any]) -> bytes:
+    header = pipe.read(LENGTH.size)
+    if len(header) < LENGTH.size:
+        raise EOFError("the other side has ended")
+    (length,) = LENGTH.unpack(header)
+    message: bytes = pipe.read(length)
+    if len(message) < length:
+        raise EOFError("the other side has ended")
+    return message
+
+
+if __name__ == "__main__":
+    main()
