@@ -8,7 +8,7 @@ TYPECHECK := .typecheck
 BENCH_OUTPUT := .bench
 
 .DEFAULT_GOAL := test
-.PHONY: venv demo test lint types unit bench clean
+.PHONY: venv demo test lint types unit bench figures clean
 
 venv: $(STAMP)
 
@@ -38,10 +38,16 @@ types: venv
 	cd $(TYPECHECK) && $(CURDIR)/$(BIN)/mypy --strict --config-file $(CURDIR)/pyproject.toml \
 		--cache-dir $(CURDIR)/.mypy_cache -p relax_plugin
 
+# Speed: every benchmark as JSON, and the ratios of what was measured side by side.
 bench: venv
 	mkdir -p $(BENCH_OUTPUT)
-	$(BIN)/relax-plugin bench
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only --benchmark-json=$(BENCH_OUTPUT)/benchmarks.json
+	$(BIN)/python tests/benchmarks/ratios.py $(BENCH_OUTPUT)/benchmarks.json
+
+# Quality: the tables of the README, about an hour and a half.
+figures: venv
+	$(BIN)/relax-plugin bench --output $(BENCH_OUTPUT)/judge
+	$(BIN)/relax-plugin figures --output $(BENCH_OUTPUT)
 
 clean:
 	rm -rf build $(TYPECHECK) $(BENCH_OUTPUT) .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks *.egg-info

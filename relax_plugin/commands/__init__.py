@@ -1,1 +1,1 @@
-"""The commands of `relax-plugin`, one file each: `add` describes its arguments, `run` does it and gives an exit code."""
+"""The commands of `relax-plugin`, one a file: `add` describes its arguments, `run` does it and gives an exit code."""

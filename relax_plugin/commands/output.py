@@ -23,7 +23,7 @@ def print_table(table: pd.DataFrame, as_json: bool, decimals: int = 3) -> None:
         print(json.dumps([_plain(row) for row in table.reset_index().to_dict("records")], indent=1))
         return
     with pd.option_context("display.width", 250, "display.max_rows", None, "display.max_columns", None):
-        print(table.to_string(float_format=lambda number: f"{number:.{decimals}f}", na_rep="–"), flush=True)
+        print(table.to_string(float_format=lambda number: f"{number:.{decimals}f}", na_rep="-"), flush=True)
 
 
 def _plain(row: dict[Any, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -128,14 +128,9 @@ class Examination:
     ) -> None:
         self.task, self.queries, self.result, self.max_changes = task, queries, result, max_changes
         self.space, self.limits = task.space, task.space.limits()
-        self.blackbox = BlackBox(task.model, task.space)
-        self.known = self.blackbox.learn(self.training).output
+        self.blackbox, self.training, self.known = _acquainted(task)
         self.before = self.blackbox.confirm(queries)
         self.goal: BoundGoal = (task.goal or Goal.flip()).bind(self.blackbox, self.before)
-
-    @cached_property
-    def training(self) -> Values:
-        return self.space.values(self.task.X_train)
 
     @cached_property
     def delivered(self) -> pd.DataFrame:
@@ -224,10 +219,19 @@ class Examination:
 
     def _changes(self, valid: Booleans) -> list[str]:
         lists: list[list[Any]] = [[] for _ in valid]
-        for change in self.result.changes().query("cf_id == 0").to_dict("records"):
-            if valid[change["query_id"]]:
-                lists[change["query_id"]].append([change["feature"], change["from"], change["to"]])
+        table = self.result.changes().query("cf_id == 0")
+        cells = zip(*(table[name].tolist() for name in ("query_id", "feature", "from", "to")), strict=True)
+        for query, *change in cells:
+            if valid[query]:
+                lists[query].append(change)
         return [_json(changes) for changes in lists]
+
+
+@lru_cache(maxsize=4)
+def _acquainted(task: Task) -> tuple[BlackBox, Values, Floats]:
+    """The judge's own view of a task's model: a black box, the training rows, and its answers to them."""
+    blackbox, training = BlackBox(task.model, task.space), task.space.values(task.X_train)
+    return blackbox, training, blackbox.learn(training).output
 
 
 class _Clock:

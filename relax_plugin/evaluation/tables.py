@@ -155,3 +155,33 @@ def _curve(rows: pd.DataFrame, name: str, positions: Any, values: Any) -> pd.Dat
             for position, column in zip(at, curves.T, strict=True):
                 records.append((task, method, position, *metrics.mean_and_deviation(column)))
     return pd.DataFrame(records, columns=["task", "method", name, "validity", "± validity"])
+
+
+def readable(table: pd.DataFrame) -> pd.DataFrame:
+    """The summary for people: the columns one looks at first, as text with deviations beside the means."""
+    shown = pd.DataFrame(index=table.index)
+    shown["instances"] = table["instances"].map(_whole)
+    for name in WITH_DEVIATION:
+        shown[name] = [_with_deviation(*pair) for pair in zip(table[name], table[f"± {name}"], strict=True)]
+    for name in ("L0 common", "L1 common"):
+        shown[name] = table[name].map(lambda number: _number(number, 2))
+    for name in ("common", "violations", "rows", "training rows"):
+        shown[name] = table[name].map(_whole)
+    shown["fit s"] = table["fit s"].map(lambda number: _number(number, 1))
+    shown["ms each"] = table["ms each"].map(lambda number: _number(number, 1))
+    for name in ("failed", "skipped"):
+        if table[name].any():
+            shown[name] = table[name].map(_whole)
+    return shown
+
+
+def _with_deviation(mean: float, deviation: float) -> str:
+    return _number(mean, 3) + ("" if np.isnan(deviation) else f" ± {deviation:.3f}")
+
+
+def _number(number: float, decimals: int) -> str:
+    return "-" if np.isnan(number) else f"{number:,.{decimals}f}"
+
+
+def _whole(number: float) -> str:
+    return _number(number, 0)

@@ -74,9 +74,10 @@ class Task:
 
 @dataclass(frozen=True)
 class _Recipe:
-    """How a task is made: the data set, the untrained model for a seed, and the shift of a regression."""
+    """How a task is made: the data set, the model in words and untrained for a seed, the shift of a regression."""
 
     dataset: str
+    model: str
     make_model: Callable[[int], Any]
     shift: float | None = None  # share of the range of the training targets
 
@@ -89,6 +90,24 @@ def available_tasks() -> list[str]:
     list of str
     """
     return [*_RECIPES, *ALIASES]
+
+
+def describe_tasks() -> list[dict[str, Any]]:
+    """What `load_task` knows, without training anything: name, kind, size and model of each task."""
+    described = []
+    for name, recipe in _RECIPES.items():
+        dataset = datasets.load(recipe.dataset)
+        described.append(
+            {
+                "task": name,
+                "kind": dataset.task,
+                "rows": len(dataset.X),
+                "features": dataset.X.shape[1],
+                "categorical": len(dataset.constraints.get("categorical", ())),
+                "model": recipe.model,
+            }
+        )
+    return described
 
 
 def load_task(name: str, seed: int = 0) -> Task:
@@ -193,16 +212,16 @@ def _regression_network(seed: int) -> Any:
 
 
 _RECIPES = {
-    "breast_cancer/rf": _Recipe("breast_cancer", _forest),
-    "breast_cancer/mlp": _Recipe("breast_cancer", _network((64, 128))),
-    "diabetes/ada": _Recipe("diabetes", _boosted_stumps),
-    "wave2/xgb": _Recipe("wave2", _gradient_boosting),
-    "wave2/mlp": _Recipe("wave2", _waveform_network),
-    "sonar/mlp": _Recipe("sonar", _network((256, 256))),
-    "boston/mlp-0.2": _Recipe("boston", _regression_network, shift=0.2),
-    "boston/mlp-0.4": _Recipe("boston", _regression_network, shift=0.4),
-    "boston/mlp-0.6": _Recipe("boston", _regression_network, shift=0.6),
-    "german/rf": _Recipe("german", _mixed_forest),
-    "wave3/xgb": _Recipe("wave3", _gradient_boosting),
-    "wave3/mlp": _Recipe("wave3", _waveform_network),
+    "breast_cancer/rf": _Recipe("breast_cancer", "random forest, 100 trees", _forest),
+    "breast_cancer/mlp": _Recipe("breast_cancer", "network, 64 and 128 units", _network((64, 128))),
+    "diabetes/ada": _Recipe("diabetes", "AdaBoost, 100 stumps", _boosted_stumps),
+    "wave2/xgb": _Recipe("wave2", "XGBoost, 100 trees", _gradient_boosting),
+    "wave2/mlp": _Recipe("wave2", "network, 100 and 200 units", _waveform_network),
+    "sonar/mlp": _Recipe("sonar", "network, 256 and 256 units", _network((256, 256))),
+    "boston/mlp-0.2": _Recipe("boston", "network, 50 and 128 units", _regression_network, shift=0.2),
+    "boston/mlp-0.4": _Recipe("boston", "network, 50 and 128 units", _regression_network, shift=0.4),
+    "boston/mlp-0.6": _Recipe("boston", "network, 50 and 128 units", _regression_network, shift=0.6),
+    "german/rf": _Recipe("german", "random forest, 100 trees, on one-hot categories", _mixed_forest),
+    "wave3/xgb": _Recipe("wave3", "XGBoost, 100 trees", _gradient_boosting),
+    "wave3/mlp": _Recipe("wave3", "network, 100 and 200 units", _waveform_network),
 }

@@ -65,10 +65,12 @@ class Worker:
                 return [self._lost(unit, phase, late.is_set(), limit)]
             finally:
                 timer.cancel()
-            if "rows" in answer:
+            if "loaded" not in answer:
                 break
         for line in answer.get("traceback", "").splitlines():
             logger.warning("%s on %s, seed %s: %s", unit.method.label, unit.task_name, unit.seed, line)
+        if "state" in answer:
+            return [unit.failure(answer["state"], answer["reason"])]
         rows: list[Row] = answer["rows"]
         return rows
 
@@ -146,20 +148,20 @@ def main() -> None:
 
 
 def _attempt(request: bytes, answers: IO[bytes]) -> None:
-    unit: Unit = pickle.loads(request)
+    """Answer with the rows of a unit, or with what went wrong."""
     try:
+        unit: Unit = pickle.loads(request)
         started = time.perf_counter()
         task = unit.load()
         seconds = time.perf_counter() - started
         _send(answers, pickle.dumps({"loaded": seconds}))
-        rows = judge(unit, task)
-        _send(answers, pickle.dumps({"rows": [row | {"task_seconds": seconds} for row in rows]}))
+        answer: dict[str, Any] = {"rows": [row | {"task_seconds": seconds} for row in judge(unit, task)]}
     except MissingExtraError as error:
-        _send(answers, pickle.dumps({"rows": [unit.failure("skipped", f"skipped because {error}")]}))
+        answer = {"state": "skipped", "reason": f"skipped because {error}"}
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-        answer = {"rows": [unit.failure("crashed", reason)], "traceback": traceback.format_exc()}
-        _send(answers, pickle.dumps(answer))
+        answer = {"state": "crashed", "reason": reason, "traceback": traceback.format_exc()}
+    _send(answers, pickle.dumps(answer))
 
 
 def _listen(requests: IO[bytes], inbox: "queue.SimpleQueue[bytes]") -> None:

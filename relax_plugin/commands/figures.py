@@ -1,0 +1,68 @@
+"""`relax-plugin figures`: the measurements behind README's tables of ReLAX itself."""
+
+import argparse
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from relax_plugin.commands.output import DONE, print_table
+from relax_plugin.errors import UnknownNameError, did_you_mean
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def add(commands: Any) -> None:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "figures",
+        help="the figures of README about ReLAX itself: efforts, controls, constraints, labels only, imagination",
+        epilog="examples:\n  relax-plugin figures core\n  relax-plugin figures imagination --tasks sonar/mlp --seeds 2",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("what", nargs="*", metavar="WHAT", help="core, masked, labels, local, imagination; all if none")
+    parser.add_argument("--tasks", nargs="+", help="task names such as sonar/mlp; the usual ones if none")
+    parser.add_argument("--seeds", type=int, default=5, help="how many seeds, from 0 on (default 5)")
+    parser.add_argument("--jobs", type=int, default=2, help="runs side by side (default 2)")
+    parser.add_argument("--output", type=Path, default=Path(".bench"), help="folder for the rows as CSV")
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Measure, print, and store as CSV."""
+    from relax_plugin.evaluation.figures import AMORTISED, MEASUREMENTS, amortised, measure, summary
+    from relax_plugin.evaluation.plots import amortisation
+    from relax_plugin.evaluation.runner import environment
+
+    for what in chosen.what:
+        if what not in MEASUREMENTS:
+            raise UnknownNameError(f"there is no measurement {what!r}; {did_you_mean(what, MEASUREMENTS)}")
+    chosen.output.mkdir(parents=True, exist_ok=True)
+    about = environment()
+    print(", ".join(f"{name} {version}" for name, version in about["versions"].items()), about["machine"], flush=True)
+    for what in chosen.what or MEASUREMENTS:
+        started = time.perf_counter()
+        frame = measure(what, chosen.tasks, range(chosen.seeds), chosen.jobs)
+        _write(frame, chosen.output / f"{what}.csv")
+        tasks = " ".join(["", "--tasks", *chosen.tasks]) if chosen.tasks else ""
+        seconds = time.perf_counter() - started
+        print(f"\n## {what}: relax-plugin figures {what}{tasks} --seeds {chosen.seeds} ({seconds:.0f} s)\n")
+        print_table(amortised(frame) if what == "imagination" else summary(frame), as_json=False)
+        if what == "imagination":
+            _save_figure(amortisation(summary(frame), AMORTISED), chosen.output / "imagination.png")
+    return DONE
+
+
+def _save_figure(figure: "Figure", path: Path) -> None:
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    figure.savefig(temporary, dpi=120)
+    os.replace(temporary, path)
+    print(f"\nThe same as a picture: {path}", flush=True)
+
+
+def _write(frame: pd.DataFrame, path: Path) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    frame.to_csv(temporary, index=False)
+    os.replace(temporary, path)

@@ -1,0 +1,71 @@
+"""`relax-plugin list`: the methods and the tasks, and what each is for."""
+
+import argparse
+import inspect
+import json
+from typing import Any
+
+import pandas as pd
+
+from relax_plugin.commands.output import DONE, add_json, print_table
+from relax_plugin.registry import explainer_class, list_explainers
+
+HIDDEN = ("model", "space", "goal", "seed")  # parameters of every method
+
+
+def add(commands: Any) -> None:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "list",
+        help="methods and tasks, and what each supports",
+        description="The explainers of the registry, with those of other packages, and the tasks of bench.",
+        epilog="examples:\n  relax-plugin list\n  relax-plugin list --json",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Print both lists."""
+    methods, tasks = _methods(), _tasks()
+    if chosen.json:
+        print(json.dumps({"methods": methods, "tasks": tasks}, indent=1))
+        return DONE
+    shown = pd.DataFrame(methods).set_index("method")
+    shown["tasks"] = shown["tasks"].map(", ".join)
+    shown["options"] = shown["options"].map(lambda options: " ".join(f"{k}={v}" for k, v in options.items()))
+    for column in ("categorical", "labels only"):
+        shown[column] = shown[column].map({True: "yes", False: "no"})
+    print("Methods (bench and explain take them by name, with options: greedy:quantiles=10)\n")
+    print_table(shown, as_json=False)
+    print("\nTasks\n")
+    print_table(pd.DataFrame(tasks).set_index("task"), as_json=False)
+    return DONE
+
+
+def _methods() -> list[dict[str, Any]]:
+    methods = []
+    for name in list_explainers():
+        explainer, preset = explainer_class(name)
+        parameters = inspect.signature(explainer).parameters.items()
+        options = {key: _plain(p.default) for key, p in parameters if key not in (*HIDDEN, *preset)}
+        methods.append(
+            {
+                "method": name,
+                "tasks": list(explainer.supports.tasks),
+                "categorical": explainer.supports.categorical,
+                "labels only": explainer.supports.labels_only,
+                "options": options,
+            }
+        )
+    return methods
+
+
+def _tasks() -> list[dict[str, Any]]:
+    from relax_plugin.evaluation.tasks import describe_tasks
+
+    return describe_tasks()
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, int | float | str | None) else type(value).__name__

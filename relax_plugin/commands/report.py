@@ -1,0 +1,48 @@
+"""`relax-plugin report`: a folder of results as one HTML page."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
+
+
+def add(commands: Any) -> None:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "report",
+        help="an HTML page of the results of bench",
+        description="Reads the rows that bench stored and writes one self-contained page; nothing is measured again.",
+        epilog="examples:\n  relax-plugin report bench-results\n  relax-plugin report bench-results --output page.html",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", type=Path, help="output folder of bench")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="default: report.html in the folder")
+    parser.add_argument("--title", default="Counterfactual explainers compared", help="of the page")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Write the page, and print the table."""
+    from relax_plugin.evaluation import tables
+    from relax_plugin.evaluation.report import write_report
+    from relax_plugin.evaluation.runner import Store
+
+    store = Store(chosen.folder)
+    rows, notes = store.rows(), store.notes()
+    last = notes[-1] if notes else {}
+    path = write_report(
+        rows,
+        chosen.output or chosen.folder / "report.html",
+        title=chosen.title,
+        command="\n".join(dict.fromkeys(note["command"] for note in notes if note["command"])) or None,
+        versions=last.get("versions"),
+        machine=last.get("machine"),
+    )
+    table = tables.summary(rows)
+    if chosen.json:
+        print_table(table, as_json=True)
+    else:
+        print_table(tables.readable(table), as_json=False)
+        print(f"\nThe page: {path}")
+    return INCOMPLETE if rows["state"].isin(["crashed", "timed out"]).any() else DONE
