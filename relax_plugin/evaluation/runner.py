@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import joblib
+import numpy as np
 import pandas as pd
 
 from relax_plugin.errors import InputError, MissingExtraError
@@ -264,8 +265,13 @@ def _digest(key: tuple[Any, ...]) -> str:
 
 
 def _read(path: Path) -> pd.DataFrame:
-    numbers = [name for name in COLUMNS if name not in (*TEXTS, *WHOLE, *YES_NO)]
-    dtypes: dict[str, Any] = dict.fromkeys(TEXTS, str) | dict.fromkeys(WHOLE, "int64")
-    dtypes |= dict.fromkeys(YES_NO, bool) | dict.fromkeys(numbers, "float64")
-    empty: Any = {name: [""] for name in numbers}
-    return pd.read_csv(path, dtype=dtypes, keep_default_na=False, na_values=empty, float_precision="round_trip")
+    """The rows as they were: texts such as "NA" stay texts, and floats come back to the last bit."""
+    rows = pd.read_csv(path, dtype=str, keep_default_na=False)
+    for name in COLUMNS:
+        if name in WHOLE:
+            rows[name] = rows[name].astype("int64")
+        elif name in YES_NO:
+            rows[name] = rows[name] == "True"
+        elif name not in TEXTS:
+            rows[name] = np.array([float(text or "nan") for text in rows[name]])
+    return rows

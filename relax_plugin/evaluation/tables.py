@@ -79,7 +79,8 @@ def overhead(rows: pd.DataFrame) -> float:
     """Time of the harness as a share of that of the methods (fit and explain)."""
     units = rows.drop_duplicates(["task", "method", "seed"])
     units = units[units["state"] == "ok"]
-    return float(units["harness_seconds"].sum() / (units["fit_seconds"].sum() + units["explain_seconds"].sum()))
+    methods = float(units["fit_seconds"].sum() + units["explain_seconds"].sum())
+    return float(units["harness_seconds"].sum()) / methods if methods > 0 else float("nan")
 
 
 def _units(rows: pd.DataFrame) -> dict[tuple[str, str], list[pd.DataFrame]]:
