@@ -1,0 +1,270 @@
+"""`lore`: rules of a decision tree grown on a genetic neighbourhood (Guidotti et al., 2018, arXiv:1805.10820).
+
+Written from the paper: the package lore-sa (1.1.3) answers rules and not instances, takes no constraints, leaves
+categorical conditions out of its counterfactuals, draws from global random states and needs some 15 seconds a row.
+
+Where this departs from the paper: the tree separates "meets the goal" from "does not", the paper's labels when two
+classes are to be flipped; values move onto the user's grid and within the constraints from the start; Euclidean
+distances are of features divided by their range; the tree is scikit-learn's (CART) and not C4.5; a rule is turned into
+a row, which the paper leaves to the reader, and when the model denies all of them the nearest neighbour is offered.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.tree import DecisionTreeClassifier
+
+from relax_plugin.base import CounterfactualExplainer, whole_number
+from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.goal import Goal
+from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
+
+CROSSOVER = 0.5  # share of pairs that swap genes; the authors' default
+MUTATION = 0.2  # share of individuals that mutate, and of their genes that are drawn anew; the authors' default
+TOURNAMENT = 3  # individuals of which the fittest is selected; the paper says no more than "select"
+LEAST_POPULATION = 8
+MARGIN = 1e-3  # standard deviations by which a feature without a grid passes a threshold
+CHUNK_CELLS = 4_000_000  # numbers in the neighbourhoods that are evolved side by side: bounds the memory
+
+
+class Lore(CounterfactualExplainer):
+    """A tree learns the model around the query; its nearest path to the goal says what to change.
+
+    Needs labels only. Expect some thousand model rows a query: a neighbourhood is bred for each. Not made for few
+    changes; with `max_changes`, what changes more is not offered.
+
+    Parameters
+    ----------
+    model, space, goal, max_changes, seed
+        As for every explainer.
+    population : int
+        Size of a query's neighbourhood, rounded down to a multiple of four: half of it is bred to meet the goal and
+        half not to.
+    generations : int
+        How often it is selected, crossed and mutated.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        space: FeatureSpace | None = None,
+        *,
+        goal: Goal | None = None,
+        max_changes: int | None = None,
+        population: int = 1000,
+        generations: int = 10,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(model, space, goal=goal, max_changes=max_changes, seed=seed)
+        self.population = population
+        self.generations = generations
+
+    def _fit(self, values: Values, rng: np.random.Generator) -> None:
+        self.genes_ = values
+
+    def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
+        made = Proposals.empty(problem, n)
+        seed = int(rng.integers(2**32))
+        size = max(1, CHUNK_CELLS // (int(self.population) * len(problem.space)))
+        for first in range(0, len(problem), size):
+            index = np.arange(first, min(first + size, len(problem)))
+            part = problem.part(index)
+            self._propose_chunk(part, index, made, seed)
+            problem.rows[index] += part.rows
+        return made
+
+    def _propose_chunk(self, problem: Problem, index: Integers, made: Proposals, seed: int) -> None:
+        """Offer, for the queries of a chunk, the rules that the model confirms, then neighbours."""
+        breeding = Breeding(problem, self.genes_, int(self.population) // 4 * 2)
+        neighbours, met = breeding.evolve(int(self.generations), np.random.default_rng(seed))
+        columns = Columns(problem.space)
+        rules = [  # one by one: every query has a tree of its own
+            apply_rules(problem, query, neighbours[query], met[query], columns, seed) for query in range(len(problem))
+        ]
+        counts = [len(rows) for rows in rules]
+        owner = np.repeat(np.arange(len(problem)), counts)
+        confirmed = problem.judge(np.concatenate(rules), owner)[0] if len(owner) else np.zeros(0, dtype=bool)
+        for query, kept in enumerate(np.split(confirmed, np.cumsum(counts)[:-1])):
+            valid = rules[query][kept]
+            near = _nearest_first(problem, query, neighbours[query][met[query]])
+            offers = np.concatenate([valid, near])
+            stages = ["rule"] * len(valid) + ["neighbour"] * len(near)
+            for slot, choice in zip(range(made.values.shape[1]), _distinct(offers), strict=False):
+                made.values[index[query], slot] = offers[choice]
+                made.offered[index[query], slot] = True
+                made.stage[index[query], slot] = stages[choice]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        whole_number("population", self.population, LEAST_POPULATION)
+        whole_number("generations", self.generations, 1)
+
+
+class Breeding:
+    """The neighbourhoods of all queries, bred side by side: arrays (queries, 2 groups, individuals, features).
+
+    The first group is bred not to meet the goal (the paper's Z=), the second to meet it (Z≠). Every query is given
+    the same random numbers, so that its neighbourhood does not depend on which others are explained with it.
+    """
+
+    def __init__(self, problem: Problem, genes: Values, size: int) -> None:
+        self.problem, self.genes, self.size = problem, genes, size
+        width = np.ptp(genes, axis=0)
+        self.width = np.where(width > 0, width, 1.0)
+        self.start = problem.start[:, None, None, :]
+        shape = (len(problem), 2, size)
+        self.values = np.broadcast_to(self.start, (*shape, genes.shape[1])).copy()  # LORE: the first are all the query
+        self.met = np.zeros(shape, dtype=bool)
+
+    def evolve(self, generations: int, rng: np.random.Generator) -> tuple[Floats, Booleans]:
+        """Neighbours (queries, individuals, features), and whether each meets its query's goal."""
+        for _ in range(generations):
+            selected, met = self.select(rng)
+            self.values = self.mutate(self.cross(selected, rng), rng)
+            self.met = self.judge(selected, met)
+        queries, features = self.problem.start.shape
+        return self.values.reshape(queries, -1, features), self.met.reshape(queries, -1)
+
+    def fitness(self) -> Floats:
+        """The paper's: I[label as wanted] + (1 - distance to the query) - I[the query itself]."""
+        categorical = self.problem.space.is_categorical
+        away = np.where(categorical, self.values != self.start, (self.values - self.start) / self.width)
+        numbers = int((~categorical).sum())
+        mismatches = away[..., categorical].sum(axis=-1)
+        euclidean = np.sqrt(np.square(away[..., ~categorical]).sum(axis=-1) / max(numbers, 1))
+        distance = (mismatches + numbers * euclidean) / len(categorical)
+        as_wanted = self.met == np.array([False, True])[:, None]
+        return np.asarray(as_wanted + (1.0 - distance) - (away == 0).all(axis=-1))
+
+    def select(self, rng: np.random.Generator) -> tuple[Floats, Booleans]:
+        """The winners of random tournaments, each within its group."""
+        group = np.arange(2)[:, None, None]
+        entrants = rng.integers(self.size, size=(2, self.size, TOURNAMENT))
+        winner = self.fitness()[:, group, entrants].argmax(axis=-1)
+        parent = np.take_along_axis(entrants[None], winner[..., None], axis=-1)[..., 0]
+        query = np.arange(len(self.values))[:, None, None]
+        return self.values[query, group[..., 0], parent], self.met[query, group[..., 0], parent]
+
+    def cross(self, values: Floats, rng: np.random.Generator) -> Floats:
+        """Pairs of neighbours in the array swap the features between two random points."""
+        queries, _, _, features = values.shape
+        points = np.sort(rng.integers(features + 1, size=(2, self.size // 2, 2)), axis=-1)
+        position = np.arange(features)
+        swapped = (points[..., :1] <= position) & (position < points[..., 1:])
+        swapped &= rng.random((2, self.size // 2, 1)) < CROSSOVER
+        pairs = values.reshape(queries, 2, self.size // 2, 2, features)
+        return np.where(swapped[:, :, None], pairs[..., ::-1, :], pairs).reshape(values.shape)
+
+    def mutate(self, values: Floats, rng: np.random.Generator) -> Floats:
+        """Some individuals get values of random training rows, feature by feature, as far as the limits allow."""
+        queries, features = self.problem.start.shape
+        position = np.flatnonzero(rng.random(2 * self.size) < MUTATION)
+        anew = rng.random((len(position), features)) < MUTATION
+        anew[np.arange(len(position)), rng.integers(features, size=len(position))] = True  # one at least
+        drawn = self.genes[rng.integers(len(self.genes), size=anew.shape), np.arange(features)]
+        owner = np.repeat(np.arange(queries), len(position))
+        allowed = self.problem.limits.rows(owner).project(np.tile(drawn, (queries, 1)), self.problem.start[owner])
+        flat = values.reshape(queries, -1, features)
+        flat[:, position] = np.where(anew, allowed.reshape(queries, -1, features), flat[:, position])
+        return flat.reshape(values.shape)
+
+    def judge(self, parents: Floats, met: Booleans) -> Booleans:
+        """Whether each individual meets the goal; those equal to their parent, or to the query, need not be asked."""
+        itself = (self.values == self.start).all(axis=-1)
+        asked = (self.values != parents).any(axis=-1) & ~itself
+        met = met & ~itself
+        owner = np.nonzero(asked)[0]
+        if len(owner):
+            met[asked], _ = self.problem.judge(self.values[asked], owner)
+        return met
+
+
+class Columns:
+    """What a tree sees of a row: a number as its difference from the query's, a category as one column each."""
+
+    def __init__(self, space: FeatureSpace) -> None:
+        counts = np.where(space.is_categorical, np.diff(space.category_offsets), 1)
+        self.first = np.cumsum(counts) - counts  # of each feature's columns
+        self.feature = np.repeat(np.arange(len(counts)), counts)
+        self.code = np.arange(len(self.feature)) - self.first[self.feature]
+        self.is_category = space.is_categorical[self.feature]
+        # Trees see float32: differences keep its digits for what differs. Powers of two divide without rounding.
+        self.unit = 2.0 ** np.round(np.log2(space.scale))
+
+    def of(self, values: Values, start: Floats) -> np.ndarray[Any, np.dtype[np.float32]]:
+        numbers = ((values - start) / self.unit)[..., self.feature]
+        columns = np.where(self.is_category, values[..., self.feature] == self.code, numbers)
+        return np.asarray(columns, dtype=np.float32)
+
+
+def apply_rules(problem: Problem, query: int, neighbours: Values, met: Booleans, columns: Columns, seed: int) -> Values:
+    """The query with the falsified conditions of each counterfactual rule made true, fewest changes first.
+
+    A rule is a path of the tree that ends among neighbours that meet the goal.
+    """
+    start = problem.start[query]
+    if not met.any():
+        return neighbours[:0]
+    seen = columns.of(neighbours, start)
+    tree = DecisionTreeClassifier(random_state=seed).fit(seen, met).tree_
+    low, high = path_intervals(tree)
+    # Of the neighbours at each such leaf, the one nearest to the query vouches that the path can be gone at all.
+    leaf, leads = tree.apply(seen), np.flatnonzero(met)
+    leads = leads[np.argsort(problem.space.distance(neighbours[leads], start), kind="stable")]
+    leads = leads[np.unique(leaf[leads], return_index=True)[1]]
+    low, high, witness = low[leaf[leads]], high[leaf[leads]], neighbours[leads]
+    itself = columns.of(start, start)
+    falsified = np.logical_or.reduceat((itself <= low) | (itself > high), columns.first, axis=1)
+    nearer = just_beyond(problem, query, low[:, columns.first] * columns.unit, high[:, columns.first] * columns.unit)
+    nearer = np.where(problem.space.is_categorical | np.isnan(nearer), witness, nearer)
+    # A threshold lies halfway between neighbours, the model's own boundary anywhere between them: both are tried.
+    rows = np.concatenate([np.where(falsified, nearer, start), np.where(falsified, witness, start)])
+    changes = (rows != start).sum(axis=1)
+    order = np.lexsort((problem.space.distance(rows, start), changes))
+    rows = rows[order[(changes[order] > 0) & (changes[order] <= problem.max_changes)]]
+    return np.asarray(rows[list(_distinct(rows))])
+
+
+def path_intervals(tree: Any) -> tuple[Floats, Floats]:
+    """Each node's intervals, low < column <= high: the conditions on its path, joined (nodes, columns)."""
+    low = np.full((tree.node_count, tree.n_features), -np.inf)
+    high = np.full((tree.node_count, tree.n_features), np.inf)
+    for node in np.flatnonzero(tree.children_left >= 0):  # parents come before their children
+        left, right, column = tree.children_left[node], tree.children_right[node], tree.feature[node]
+        low[[left, right]], high[[left, right]] = low[node], high[node]
+        high[left, column] = low[right, column] = tree.threshold[node]
+    return low, high
+
+
+def just_beyond(problem: Problem, query: int, low: Floats, high: Floats) -> Floats:
+    """The allowed value nearest to the query's within start + (low, high], (paths, features); NaN if there is none."""
+    start, index = problem.start[query], np.full(len(low), query)
+    limits = problem.limits.rows(index)
+    grain = np.where(limits.step > 0, limits.step, MARGIN * problem.space.scale)
+    rises = low >= 0
+    room = np.where(limits.step > 0, np.inf, 0.5 * (high - low))
+    bound = start + np.where(rises, low, high)
+    best = np.full(low.shape, np.nan)
+    toward = np.where(rises, np.minimum(grain, room), -grain)
+    starts = np.broadcast_to(start, low.shape)
+    for steps in (1.0, 0.0):  # rounding to a grid may fall short of the bound; the nearer one is kept where it does not
+        trial = limits.project(np.where(np.isfinite(bound), bound + steps * toward, start), starts)
+        inside = (trial - start > low) & (trial - start <= high)
+        best = np.where(inside, trial, best)
+    return best
+
+
+def _nearest_first(problem: Problem, query: int, rows: Values) -> Values:
+    """The rows that do not change too much, in the order of their distance from the query."""
+    rows = rows[(rows != problem.start[query]).sum(axis=1) <= problem.max_changes]
+    return rows[np.argsort(problem.space.distance(rows, problem.start[query]), kind="stable")]
+
+
+def _distinct(rows: Values) -> Iterator[int]:
+    """Positions of the rows that none before equals."""
+    seen: set[bytes] = set()
+    for position, row in enumerate(rows + 0.0):  # -0.0 and 0.0 are one value
+        if row.tobytes() not in seen:
+            seen.add(row.tobytes())
+            yield position
