@@ -90,14 +90,16 @@ class Limits:
         """Lowest and highest grid value under bounds and direction; low > high where there is none."""
         low = np.where(self.direction > 0, np.maximum(self.low, start), self.low)
         high = np.where(self.direction < 0, np.minimum(self.high, start), self.high)
-        # 1e-9 of a step: 0.3 / 0.1 must count as three steps, not 2.9999999999999996.
-        return self._snap(low, np.ceil, -1e-9), self._snap(high, np.floor, 1e-9)
+        return self._snap(low, np.ceil, -1.0), self._snap(high, np.floor, 1.0)
 
     def _snap(self, values: Floats, whole: Any, slack: float, feature: Any = ...) -> Floats:
         step, anchor, single = self.step[feature], self.anchor[feature], self.single_precision[feature]
         tens = 10.0 ** self.decimals[feature]
         length = np.where(step > 0, step, 1.0)
-        snapped = anchor + whole((values - anchor) / length + slack) * length
+        steps = (values - anchor) / length
+        # 0.3 / 0.1 must count as three steps, not 2.9999999999999996; of many steps the last digits are less sure.
+        unsure = 1e-9 + 4 * np.finfo(np.float64).eps * np.minimum(np.abs(steps), 1e15)
+        snapped = anchor + whole(steps + slack * unsure) * length
         values = np.where(step > 0, np.round(snapped * tens) / tens, values)
         if single.any():
             values = np.where(single, values.astype(np.float32).astype(np.float64), values)

@@ -233,3 +233,14 @@ def test_one_cannot_go_too_far_in_an_open_range():
     assert Goal.between(3.0, 4.0).bind(blackbox, before).two_sided
     assert not Goal.between(3.0, np.inf).bind(blackbox, before).two_sided
     assert not Goal.shift(1.0).bind(blackbox, before).two_sided
+
+
+def test_the_largest_training_value_is_allowed_however_fine_its_grid() -> None:
+    for top in (1e6, 1e7, 1e8):
+        for seed in range(40):
+            cents = pd.DataFrame({"income": (np.random.default_rng(seed).random(50) * top).round(2)})
+            space = FeatureSpace.infer(cents)
+            ends = np.array([[cents["income"].min()], [cents["income"].max()]])
+            start = np.full((2, 1), cents["income"].iloc[0])
+            assert (space.limits().project(ends, start) == ends).all()
+            assert space.limits().kept(ends, start).all()

@@ -230,4 +230,4 @@ def diversity(space: FeatureSpace, values: Floats, found: Booleans) -> Floats:
         both = found[:, a] & found[:, b]
         total[both] += space.distance(values[both, a], values[both, b])
         pairs += both
-    return np.divide(total, pairs, out=np.full(len(values), np.nan), where=pairs > 0)
+    return np.asarray(np.divide(total, pairs, out=np.full(len(values), np.nan), where=pairs > 0))
