@@ -1,0 +1,268 @@
+"""`relax-plugin explain`: counterfactuals for rows of a CSV file and a saved model."""
+
+import argparse
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
+from relax_plugin.errors import ColumnError, InputError, UnknownNameError, did_you_mean
+from relax_plugin.results import Counterfactuals
+
+FIRST_ROWS = 10  # explained when neither --queries nor --rows says which
+RESULT_COLUMNS = ("before", "after")  # added to the features in a CSV of counterfactuals
+
+EXAMPLES = """examples:
+  relax-plugin explain train.csv --model model.joblib --target approved
+      the first rows of train.csv: what would have to be different for another answer
+  relax-plugin explain train.csv --model model.joblib --target approved --queries refused.csv --to yes \\
+      --immutable sex --increase-only age --bounds income=0:90000 'town=Rome|Bonn' --output out.csv --html page.html
+  relax-plugin explain train.csv --model model.onnx --target price --rows 0 3 5 --shift 2000 --json
+  relax-plugin explain train.csv --model model.onnx --between - 5000 --method greedy --option quantiles=10
+
+exit codes:
+  0  every row has its counterfactual
+  1  some have none; the reasons are printed
+  2  refused: nothing was written
+"""
+
+
+def add(commands: Any) -> None:
+    """Describe the command's arguments."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "explain",
+        help="counterfactuals for the rows of a CSV file and a saved model",
+        description="Fits an explainer on the training rows and prints what would have to be different in each row\n"
+        "for another answer of the model. A joblib file runs code when it is loaded: load only files you trust.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("training", type=Path, metavar="TRAINING.csv", help="rows to learn the features from")
+    parser.add_argument("--model", type=Path, required=True, metavar="FILE", help="saved by joblib, or an .onnx file")
+    parser.add_argument("--task", choices=("auto", "classification", "regression"), default="auto")
+    parser.add_argument("--target", metavar="COLUMN", help="column of TRAINING.csv that is no feature")
+
+    rows = parser.add_argument_group("rows to explain").add_mutually_exclusive_group()
+    rows.add_argument("--queries", type=Path, metavar="FILE.csv", help=f"default: the first {FIRST_ROWS} of training")
+    rows.add_argument("--rows", type=int, nargs="+", metavar="ROW", help="rows of TRAINING.csv, from 0 on")
+
+    goal = parser.add_argument_group("goal (default: another class)")
+    kinds = goal.add_mutually_exclusive_group()
+    kinds.add_argument("--to", metavar="LABEL", help="this class")
+    kinds.add_argument("--shift", type=float, metavar="DELTA", help="a regressor's answer at least so far away")
+    kinds.add_argument(
+        "--between", nargs=2, metavar=("LOW", "HIGH"), help="a regressor's answer in this range; - for no limit"
+    )
+    goal.add_argument("--min-probability", type=float, metavar="P", help="of the class reached")
+    goal.add_argument("-n", "--n", type=_whole(1), default=1, metavar="N", help="counterfactuals a row (default 1)")
+
+    limits = parser.add_argument_group("what may change")
+    limits.add_argument("--max-changes", type=_whole(1), metavar="K", help="features (default: the method's own)")
+    for option, text in (
+        ("--categorical", "numbers that are names"),
+        ("--immutable", "never change"),
+        ("--increase-only", "never fall"),
+        ("--decrease-only", "never rise"),
+        ("--vary", "only these change"),
+    ):
+        limits.add_argument(option, nargs="+", action="extend", default=[], metavar="FEATURE", help=text)
+    limits.add_argument(
+        "--bounds",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FEATURE=RANGE",
+        help="age=18:80, either end may be empty; 'town=Rome|Bonn' (default: what the training rows show)",
+    )
+
+    method = parser.add_argument_group("method")
+    method.add_argument("--method", default="relax-global", help="see `relax-plugin list` (default relax-global)")
+    method.add_argument("--option", nargs="+", action="extend", default=[], metavar="NAME=VALUE", help="of the method")
+    method.add_argument("--seed", type=_whole(0), default=0, help="default 0")
+
+    output = parser.add_argument_group("output")
+    output.add_argument("--output", type=Path, metavar="FILE", help="counterfactuals as .csv, or everything as .json")
+    output.add_argument("--html", type=Path, metavar="FILE", help="a page to read")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Explain the rows, write the files, print changes and sentences."""
+    from relax_plugin.base import make_explainer
+    from relax_plugin.commands import request
+    from relax_plugin.commands.models import check_model_path, load_model
+
+    # What can be refused is refused before the model is loaded, which runs code, and the explainer fitted, which takes
+    # its time.
+    method, options = request.method(chosen.method, chosen.option, chosen.max_changes)
+    _check_files(chosen)
+    check_model_path(chosen.model)
+    training = _training(chosen)
+    model, training = load_model(chosen.model, training, chosen.training, chosen.task)
+    _check_names(chosen, training)
+    queries = _queries(chosen, training)
+    space, vary = request.space(chosen, training), chosen.vary or None
+    space.limits(vary)
+    space.values(queries)
+    blackbox = request.blackbox(model, space, chosen.task)
+    goal = request.goal(chosen, blackbox, space.values(training))
+
+    _say(f"Fitting {method} on {len(training)} rows of {chosen.training}, to explain {len(queries)}.")
+    explainer = make_explainer(method, blackbox, space, goal=goal, seed=chosen.seed, **options)
+    result = explainer.fit(training).explain(queries, n=chosen.n, vary=vary)
+    found = Found(result, queries.index.to_numpy())
+    _write(chosen, found)
+    solved, cost = int(result.found.any(axis=1).sum()), result.rows_queried.mean()
+    summary = f"{solved} of {len(result)} rows have a counterfactual ({method}, {cost:.1f} model rows each)."
+    if chosen.json:
+        print_table(found.table().set_index("query_id"), as_json=True)
+        _say(summary)
+    else:
+        found.print_changes()
+        print("\n".join([*found.sentences(), "", summary]), flush=True)
+    return DONE if solved == len(result) else INCOMPLETE
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found, with each query called by its row in the file it is from."""
+
+    result: Counterfactuals
+    ids: np.ndarray[Any, Any]
+
+    def table(self) -> pd.DataFrame:
+        """A line for each changed cell, and one with the reason for each counterfactual that has none."""
+        result, table = self.result, self.result.changes()
+        query, slot = table["query_id"].to_numpy(), table["cf_id"].to_numpy()
+        table = table.assign(before=result.before[query], after=result.after[query, slot], reason=None)
+        told = set(zip(query, slot, strict=True))
+        lines: list[dict[Any, Any]] = table.to_dict("records")
+        for query, slot in np.ndindex(result.found.shape):
+            already = result.stage[query, 0] == "query"
+            if (query, slot) not in told and (slot == 0 or not already):
+                after = result.after[query, slot] if already else None
+                reason = str(result.status[query, slot])
+                line = {"query_id": query, "cf_id": slot, "before": result.before[query], "after": after}
+                lines.append({**line, "feature": None, "from": None, "to": None, "reason": reason})
+        lines.sort(key=lambda line: (line["query_id"], line["cf_id"]))
+        table = pd.DataFrame(lines, columns=table.columns, dtype=object)
+        return table.assign(query_id=self.ids[table["query_id"].astype(int)])
+
+    def print_changes(self) -> None:
+        """The changed cells as a table for people."""
+        table = self.table()
+        changes = table[table["reason"].isna()].drop(columns="reason").set_index("query_id")
+        if len(changes):
+            print_table(changes.map(lambda cell: f"{cell:.6g}" if isinstance(cell, float) else cell), as_json=False)
+            print()
+
+    def sentences(self) -> list[str]:
+        """The result's sentences, with the rows' own numbers."""
+        told = self.result.sentences()
+        return [text.replace(f"Query {q}:", f"Row {self.ids[q]}:", 1) for q, text in enumerate(told)]
+
+    def frame(self) -> pd.DataFrame:
+        """The counterfactuals with the answers before and after."""
+        frame = self.result.frame
+        query, slot = frame["query_id"].to_numpy(), frame["cf_id"].to_numpy()
+        answers = {"before": self.result.before[query], "after": self.result.after[query, slot]}
+        return frame.assign(query_id=self.ids[query], **answers)
+
+    def rows_of(self, name: str) -> str:
+        """Which rows of the file were explained, in words."""
+        if (self.ids == np.arange(len(self.ids))).all():
+            return f"rows 0 to {len(self.ids) - 1} of {name}"
+        return f"rows {', '.join(map(str, self.ids))} of {name}, in this order"
+
+
+def _training(chosen: argparse.Namespace) -> pd.DataFrame:
+    """The training rows without the target, after a look whether the rows to explain are there."""
+    from relax_plugin.commands.rows import read_rows
+
+    rows, target = read_rows(chosen.training), chosen.target
+    if target is not None and target not in rows.columns:
+        raise UnknownNameError(
+            f"{chosen.training} has no target column {target!r}; {did_you_mean(target, rows.columns)}"
+        )
+    for row in chosen.rows or ():
+        if not 0 <= row < len(rows):
+            raise InputError(f"there is no row {row} in {chosen.training}; there are 0 to {len(rows) - 1}.")
+    return rows.drop(columns=[] if target is None else [str(target)])
+
+
+def _check_names(chosen: argparse.Namespace, training: pd.DataFrame) -> None:
+    taken = [name for name in RESULT_COLUMNS if name in training.columns]
+    if taken and chosen.output is not None and chosen.output.suffix == ".csv":
+        raise ColumnError(f"a feature is called {taken[0]!r}, as is a column of answers in a .csv; write a .json.")
+
+
+def _check_files(chosen: argparse.Namespace) -> None:
+    """Refuse what is not there, could not be written, or would overwrite what is read."""
+    if chosen.queries is not None and not chosen.queries.is_file():
+        raise InputError(f"there is no file {chosen.queries} of queries.")
+    read = {path.resolve() for path in (chosen.training, chosen.model, chosen.queries) if path is not None}
+    for option, endings in (("output", (".csv", ".json")), ("html", (".html", ".htm"))):
+        path = getattr(chosen, option)
+        if path is None:
+            continue
+        if path.suffix not in endings:
+            raise InputError(f"--{option} is {path}; a name that ends in {' or '.join(endings)} is needed.")
+        if path.is_dir():
+            raise InputError(f"--{option} is {path}, which is a folder; give the name of a file.")
+        if not path.parent.is_dir():
+            raise InputError(f"there is no folder {path.parent} to write {path.name!r} in.")
+        if path.resolve() in read:
+            raise InputError(f"--{option} would overwrite {path}, which is read; give another name.")
+
+
+def _queries(chosen: argparse.Namespace, training: pd.DataFrame) -> pd.DataFrame:
+    """The rows to explain; their index says which rows of their file they are."""
+    from relax_plugin.commands.rows import read_queries
+
+    if chosen.queries is not None:
+        return read_queries(chosen.queries, training, chosen.target)
+    if chosen.rows is None:
+        _say(f"Neither --queries nor --rows: the first {FIRST_ROWS} rows of {chosen.training} are explained.")
+        return training.head(FIRST_ROWS)
+    return training.iloc[list(dict.fromkeys(chosen.rows))]
+
+
+def _write(chosen: argparse.Namespace, found: Found) -> None:
+    """Write the files asked for, none before all of them are made."""
+    from relax_plugin.evaluation.page import explanation_page, write_page
+
+    texts: dict[Path, str] = {}
+    if chosen.output is not None:
+        as_csv = chosen.output.suffix == ".csv"
+        texts[chosen.output] = found.frame().to_csv(index=False) if as_csv else found.result.to_json()
+    if chosen.html is not None:
+        source = chosen.queries or chosen.training
+        note = f"Model {chosen.model.name}, method {chosen.method}, seed {chosen.seed}; {found.rows_of(source.name)}."
+        texts[chosen.html] = explanation_page(found.result, title=f"Counterfactuals for {source.name}", note=note)
+    for path, text in texts.items():
+        try:
+            write_page(text, path)
+        except OSError as error:
+            raise InputError(f"{path} cannot be written: {error}.") from error
+        _say(f"Written: {path}")
+
+
+def _say(sentence: str) -> None:
+    """On stderr: stdout is for the table."""
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def _whole(least: int) -> Any:
+    """The type of an argument that is a whole number."""
+
+    def whole(text: str) -> int:
+        if not text.isdigit() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least {least}")
+        return int(text)
+
+    return whole

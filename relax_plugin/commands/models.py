@@ -1,0 +1,81 @@
+"""Models from files, for the commands: joblib files, which are code, and ONNX files, which are data."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import joblib
+import pandas as pd
+
+from relax_plugin.commands.onnx_model import OnnxModel, open_session
+from relax_plugin.commands.rows import chosen_columns, refuse_gaps
+from relax_plugin.errors import ColumnError, InputError
+
+PICKLES = (".joblib", ".pkl", ".pickle")
+
+
+def check_model_path(path: Path) -> None:
+    """Refuse, before anything is read, a file that is not there or is of no known kind."""
+    if path.suffix.lower() not in (*PICKLES, ".onnx"):
+        raise InputError(f"the model {path} has the ending {path.suffix!r}; a .joblib, .pkl or .onnx file is needed.")
+    if not path.is_file():
+        raise InputError(f"there is no model file {path}.")
+
+
+def load_model(path: Path, rows: pd.DataFrame, source: Path, task: str) -> tuple[Any, pd.DataFrame]:
+    """The model of a file, and those columns of the training rows that it was trained on, in its order.
+
+    Parameters
+    ----------
+    path : Path
+        Of a joblib or ONNX file. That loading the former runs code is said on stderr before it is loaded.
+    rows : DataFrame
+    source : Path
+        Where the rows are from, for messages.
+    task : "auto", "classification" or "regression"
+    """
+    if path.suffix.lower() != ".onnx":
+        model = _unpickled(path)
+        rows = _model_columns(model, rows, source)
+        refuse_gaps(rows, source)
+        return model, rows
+    onnx = OnnxModel(open_session(path), list(rows.columns))
+    if onnx.feature_names_in_ is not None:
+        rows = chosen_columns(rows, onnx.feature_names_in_, source)
+    _check_width(onnx.width, rows, source)
+    refuse_gaps(rows, source)
+    onnx.learn(rows, task)
+    return onnx, rows
+
+
+def _model_columns(model: Any, rows: pd.DataFrame, source: Path) -> pd.DataFrame:
+    """The model's columns of the rows, as far as it tells them."""
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    if any(name in rows.columns for name in names):  # otherwise they may be made up: LightGBM's Column_0, Column_1
+        return chosen_columns(rows, names, source)
+    _check_width(getattr(model, "n_features_in_", None), rows, source)
+    return rows
+
+
+def _check_width(width: Any, rows: pd.DataFrame, source: Path) -> None:
+    if isinstance(width, int) and width != len(rows.columns):
+        raise ColumnError(
+            f"the model was trained on {width} features, but {source} has {len(rows.columns)}: "
+            f"{', '.join(map(str, rows.columns[:12]))}; --target COLUMN leaves out the target."
+        )
+
+
+def _unpickled(path: Path) -> Any:
+    print(
+        f"{path} is a joblib file: loading it runs whatever code it contains. Load only files you trust.",
+        file=sys.stderr,
+        flush=True,
+    )
+    try:
+        return joblib.load(path)
+    except (ImportError, AttributeError) as error:
+        raise InputError(
+            f"{path} cannot be loaded: {error}; the modules its model is made of must be importable here."
+        ) from error
+    except Exception as error:
+        raise InputError(f"{path} is no joblib file that can be loaded: {type(error).__name__} {error}.") from error
