@@ -138,7 +138,7 @@ class Store:
 
     def notes(self) -> list[dict[str, Any]]:
         path = self.folder / "run.json"
-        notes: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
+        notes: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
         return notes
 
     def rows(self) -> pd.DataFrame:
@@ -218,7 +218,7 @@ def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}.tmp")
-    temporary.write_text(text)
+    temporary.write_text(text, encoding="utf-8")
     os.replace(temporary, path)
 
 

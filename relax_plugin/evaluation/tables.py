@@ -133,9 +133,16 @@ def _numbers(unit: pd.DataFrame, solved_by_all: set[int]) -> dict[str, float]:
 def _validity_by_class(unit: pd.DataFrame) -> dict[str, float]:
     """A regressor's answers are no classes: its instances form one group."""
     before, valid = unit["before"].to_numpy(), unit["valid"].to_numpy()
-    if len(set(before)) > MOST_CLASSES:
+    if len(set(before)) > MOST_CLASSES or any(_is_fraction(answer) for answer in set(before)):
         before = np.full(len(before), "all")
     return metrics.validity_by_class(valid, before)
+
+
+def _is_fraction(answer: str) -> bool:
+    try:
+        return not float(answer).is_integer()
+    except ValueError:
+        return False
 
 
 def _at_most(unit: pd.DataFrame, caps: Any) -> Any:
