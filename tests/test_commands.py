@@ -151,7 +151,9 @@ def test_budgets_vary_the_methods_that_have_one() -> None:
 
 def test_an_interrupted_bench_stops_at_once_and_leaves_no_process(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "relax_plugin.cli", "bench", "--tasks", "sonar/mlp", "--seeds", "1"]
-    bench = subprocess.Popen([*command, "--methods", "nearest-ct", "relax-local", "--output", str(tmp_path)])
+    arguments = [*command, "--methods", "nearest-ct", "relax-local", "--output", str(tmp_path)]
+    # A shell that runs the tests in the background ignores Ctrl-C for them: not for this one.
+    bench = subprocess.Popen(arguments, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     wait_until(lambda: (tmp_path / "units").exists() and len(list((tmp_path / "units").glob("*.csv.gz"))) == 1)
     children = children_of(bench.pid)
     assert children

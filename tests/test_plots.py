@@ -24,9 +24,11 @@ from relax_plugin.evaluation.plots import (
     changed_features,
     method_styles,
     pareto,
+    quality,
     tradeoff,
 )
 from relax_plugin.evaluation.svg import inline
+from relax_plugin.evaluation.tables import summary
 
 METHODS = ["greedy", "relax-global"]
 
@@ -105,7 +107,7 @@ def test_total_rows_and_break_even_are_those_of_the_means_over_seeds():
 
 
 LOANS, PRICES = sample_rows.LOANS, sample_rows.PRICES
-FIGURES = (tradeoff, pareto, anytime, changed_features)
+FIGURES = (tradeoff, pareto, anytime, quality, changed_features)
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +135,7 @@ def test_every_figure_says_what_it_shows_in_a_panel_for_each_task(rows) -> None:
         tradeoff: ["Solved with at most k changes"] * 2,
         pareto: ["Solved, and how far away"] * 2,
         anytime: ["Solved within a budget of model rows"] * 2,
+        quality: ["What model rows buy"] * 2,
     }
     for draw, titles in shown.items():
         assert [axes.get_title().split("\n") for axes in draw(rows).axes] == [
@@ -196,6 +199,19 @@ def test_anytime_curve_of_many_budgets_is_short_and_ends_with_all_that_is_solved
     assert line.get_ydata()[-1] == pytest.approx(
         many[(many["task"] == PRICES) & (many["method"] == "greedy")]["valid"].mean()
     )
+
+
+def test_quality_has_changes_over_rows_and_joins_the_budgets_of_one_method(rows) -> None:
+    varied = rows[rows["method"].isin(["greedy", "relax-global"])].copy()
+    dearer = varied[varied["method"] == "relax-global"].copy()
+    dearer["method"], dearer["rows"] = "relax-global:rows_per_instance=500", dearer["rows"] * 10
+    varied = pd.concat([varied, dearer], ignore_index=True)
+    axes = quality(varied).axes[0]
+    table = summary(varied).loc[LOANS]
+    for points in axes.collections:
+        assert points.get_offsets()[0].tolist() == table.loc[points.get_label(), ["rows", "L0 common"]].tolist()
+    assert sorted(len(line.get_xdata()) for line in axes.lines) == [1, 2]
+    assert {points.get_label() for points in axes.collections} == set(table.index)
 
 
 def test_pareto_has_validity_over_distance_and_larger_points_for_slower_methods(rows) -> None:

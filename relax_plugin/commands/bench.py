@@ -78,8 +78,6 @@ def run(chosen: argparse.Namespace) -> int:
         max_changes=chosen.max_changes,
         limit=chosen.limit or None,
     )
-    if chosen.jobs < 1:
-        raise InputError(f"jobs is {chosen.jobs}, but must be at least 1.")
     rows = runner.run(
         plan,
         chosen.output,

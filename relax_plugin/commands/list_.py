@@ -3,11 +3,13 @@
 import argparse
 import inspect
 import json
+import sys
 from typing import Any
 
 import pandas as pd
 
 from relax_plugin.commands.output import DONE, add_json, print_table
+from relax_plugin.errors import UnknownNameError
 from relax_plugin.registry import explainer_class, list_explainers
 
 HIDDEN = ("model", "space", "goal", "seed")  # parameters of every method
@@ -46,7 +48,11 @@ def run(chosen: argparse.Namespace) -> int:
 def _methods() -> list[dict[str, Any]]:
     methods = []
     for name in list_explainers():
-        explainer, preset = explainer_class(name)
+        try:
+            explainer, preset = explainer_class(name)
+        except UnknownNameError as error:  # a broken package must not hide all others
+            print(f"relax-plugin: {error}", file=sys.stderr)
+            continue
         parameters = inspect.signature(explainer).parameters.items()
         options = {key: _plain(p.default) for key, p in parameters if key not in (*HIDDEN, *preset)}
         methods.append(

@@ -94,7 +94,8 @@ class Unit:
 def judge(unit: Unit, task: Task) -> list[Row]:
     """Run a unit on its loaded task: one row for each instance, or a single one if the method does not apply here."""
     started = time.perf_counter()
-    queries = task.X_test.iloc[: unit.rows]
+    training, queries = task.X_train.copy(), task.X_test.iloc[: unit.rows]
+    handed_out = queries.copy()  # whatever a method does to its rows, the judge and the next method have their own
     size = {"instances": len(queries), "features": len(task.space)}
     method, options = unit.method, dict(unit.method.options)
     if unit.max_changes is not None:
@@ -103,15 +104,16 @@ def judge(unit: Unit, task: Task) -> list[Row]:
     clock = _Clock(blackbox)
     try:
         explainer = make_explainer(method.explainer, blackbox, task.space, goal=task.goal, seed=unit.seed, **options)
-        explainer.fit(task.X_train)
+        max_changes = options.get("max_changes", explainer.max_changes)
+        explainer.fit(training)
     except (UnsupportedError, MissingExtraError) as error:
         because = str(error) if isinstance(error, UnsupportedError) else f"skipped because {error}"
         return [unit.failure("skipped", because, **size, harness_seconds=time.perf_counter() - started)]
     costs = clock.lap("fit")
-    result = explainer.explain(queries, n=unit.n)
+    result = explainer.explain(handed_out, n=unit.n)
     costs |= clock.lap("explain")
     costs["model_seconds"] = blackbox.seconds
-    rows = Examination(task, queries, result, explainer.max_changes).rows()
+    rows = Examination(task, queries, result, max_changes).rows()
     costs["harness_seconds"] = time.perf_counter() - started - costs["fit_seconds"] - costs["explain_seconds"]
     shared = {"task": unit.task_name, "method": method.label, "seed": unit.seed, "state": "ok", "task_seconds": np.nan}
     return [{name: (shared | size | costs | row)[name] for name in COLUMNS} for row in rows]

@@ -11,6 +11,7 @@ import pandas as pd
 from relax_plugin.errors import MissingExtraError
 from relax_plugin.evaluation.changes import arrow, by_answer, change_shares
 from relax_plugin.evaluation.metrics import mean_and_deviation, solved_within, total_rows, validity, validity_curve
+from relax_plugin.evaluation.tables import summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -124,8 +125,6 @@ def tradeoff(rows: pd.DataFrame, methods: Sequence[str] | None = None, *, legend
 
 def anytime(rows: pd.DataFrame, methods: Sequence[str] | None = None, *, legend: bool = True) -> "Figure":
     """Share of queries solved against the model rows spent on each, mean ± standard deviation over seeds."""
-    figure_class()
-    from matplotlib.ticker import LogLocator
 
     def draw(axes: "Axes", task: pd.DataFrame, styles: dict[str, Style]) -> None:
         spent = np.unique(np.maximum(_numbers(task[task["state"] == "ok"], "rows"), 1.0))
@@ -135,12 +134,30 @@ def anytime(rows: pd.DataFrame, methods: Sequence[str] | None = None, *, legend:
         for method, units in measured_units(task):
             curves = [solved_within(_solved(unit), _numbers(unit, "rows"), budgets) for unit in units]
             _band(axes, budgets, curves, method, styles[method], steps=True)
-        axes.set_xscale("log", subs=())
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.xaxis.set_major_formatter(lambda spent, _: f"{spent:,.0f}")
+        _rows_axis(axes)
         _label(axes, "model rows spent on the query", "queries solved")
 
     return _panels(rows, methods, draw, "Solved within a budget of model rows", legend)
+
+
+def quality(rows: pd.DataFrame, methods: Sequence[str] | None = None, *, legend: bool = True) -> "Figure":
+    """Features changed (on the queries that all methods solved) against the model rows a query costs.
+
+    One method at several budgets (`rows_per_instance`) is joined by a line: what more rows buy.
+    """
+
+    def draw(axes: "Axes", task: pd.DataFrame, styles: dict[str, Style]) -> None:
+        table = summary(task).droplevel("task").dropna(subset=["rows", "L0 common"])
+        for _, budgets in table.sort_values("rows").groupby(_without_budget):
+            axes.plot(budgets["rows"], budgets["L0 common"], color=FAINT, linewidth=1.5, zorder=1)
+        for method, line in table.iterrows():
+            style = styles[str(method)]
+            look: dict[str, Any] = {"color": style.colour, "marker": style.marker, "edgecolors": INK, "linewidths": 0.6}
+            axes.scatter(line["rows"], line["L0 common"], 60, label=method, alpha=0.85, zorder=3, **look)
+        _rows_axis(axes)
+        _label(axes, "model rows a query", "features changed, common queries", share=False)
+
+    return _panels(rows, methods, draw, "What model rows buy", legend)
 
 
 def pareto(rows: pd.DataFrame, methods: Sequence[str] | None = None, *, legend: bool = True) -> "Figure":
@@ -248,14 +265,31 @@ def _band(axes: "Axes", x: Any, curves: list[Any], method: str, style: Style, *,
         axes.fill_between(x, low, high, color=style.colour, alpha=0.12, linewidth=0, step="post" if steps else None)
 
 
-def _label(axes: "Axes", x: str, y: str, low: float = 0.0) -> None:
-    """Names of the axes, a faint grid, and the vertical one in per cent."""
+def _rows_axis(axes: "Axes") -> None:
+    """Model rows on a logarithmic axis, written out."""
+    from matplotlib.ticker import LogLocator
+
+    axes.set_xscale("log", subs=())
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(lambda spent, _: f"{spent:,.0f}")
+
+
+def _without_budget(method: str) -> str:
+    name, _, options = method.partition(":")
+    return ",".join(
+        [name, *(part for part in options.split(",") if part and not part.startswith("rows_per_instance="))]
+    )
+
+
+def _label(axes: "Axes", x: str, y: str, low: float = 0.0, *, share: bool = True) -> None:
+    """Names of the axes, a faint grid, and the vertical one in per cent if it is a share."""
     axes.set_xlabel(x, fontsize=9, color=INK)
     axes.set_ylabel(y, fontsize=9, color=INK)
-    low = max(low, -0.02)
-    axes.set_ylim(low, 1.0 + 0.06 * (1.0 - low))
-    axes.locator_params("y", nbins=5)
-    axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
+    if share:
+        low = max(low, -0.02)
+        axes.set_ylim(low, 1.0 + 0.06 * (1.0 - low))
+        axes.locator_params("y", nbins=5)
+        axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}%")
     axes.tick_params(which="both", colors=INK, labelsize=8)
     axes.grid(color=FAINT, linewidth=0.6)
     axes.set_axisbelow(True)

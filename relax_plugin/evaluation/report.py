@@ -163,6 +163,12 @@ def _figures(rows: pd.DataFrame, methods: Sequence[str], number: int) -> list[di
             "The share of queries solved by searches that asked the model at most so many rows. Rows asked in fit are "
             "not in it; they stand in the table of cost.",
         ),
+        (
+            "rows",
+            plots.quality(rows, methods, legend=False),
+            "Features changed on the queries that all methods solved, against the model rows a query costs. A line "
+            "joins one method at several budgets (bench --budgets). Further down and to the left is better.",
+        ),
     ]
     return [_figure(name, number, figure, caption) for name, figure, caption in drawn]
 

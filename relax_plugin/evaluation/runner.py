@@ -4,6 +4,7 @@ A unit is stored whole, under its own name, by writing a temporary file and rena
 most the units under way; run again, it does what is not stored yet.
 """
 
+import csv
 import hashlib
 import json
 import os
@@ -127,7 +128,9 @@ class Store:
     def write(self, unit: Unit, rows: list[Row]) -> None:
         path = self.path(unit)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        pd.DataFrame(rows, columns=list(COLUMNS)).to_csv(temporary, index=False, compression="gzip")
+        # Any text must come back, whatever an exception says: line ends of all kinds, and what is no Unicode.
+        safe: dict[str, Any] = {"quoting": csv.QUOTE_NONNUMERIC, "errors": "backslashreplace"}
+        pd.DataFrame(rows, columns=list(COLUMNS)).to_csv(temporary, index=False, compression="gzip", **safe)
         os.replace(temporary, path)
 
     def note(self, command: str) -> None:
@@ -181,8 +184,14 @@ def run(
         Given the number done, the number to do, the unit and its rows, whenever one is done.
     """
     units, store = plan.units(), Store(Path(folder))
-    store.note(command)
+    if jobs < 1:
+        raise InputError(f"jobs is {jobs}, but must be at least 1.")
+    if backend not in ("threading", "dask"):
+        raise InputError(f"there is no backend {backend!r}; known are 'threading' and 'dask'.")
+    if backend == "dask" and scheduler is None:
+        raise InputError("backend 'dask' needs the address of a scheduler, such as tcp://127.0.0.1:8786.")
     open_ = [unit for unit in units if not store.done(unit, retry=retry)]
+    store.note(command)
     for done, (unit, rows, seconds) in enumerate(_results(open_, plan.limit, jobs, backend, scheduler), start=1):
         methods = sum(rows[0][name] for name in ("fit_seconds", "explain_seconds", "task_seconds"))
         if rows[0]["state"] == "ok":  # whatever passed between asking and having, the method and its task apart
@@ -230,19 +239,15 @@ def _results(
     if backend == "dask":
         with _client(scheduler), joblib.parallel_config(backend="dask"):
             yield from joblib.Parallel(return_as="generator_unordered")(calls)
-    elif backend == "threading":
+    else:
         try:
             with joblib.parallel_config(backend="threading", n_jobs=jobs):
                 yield from joblib.Parallel(return_as="generator_unordered")(calls)
         finally:
             POOL.close()
-    else:
-        raise InputError(f"there is no backend {backend!r}; known are 'threading' and 'dask'.")
 
 
 def _client(scheduler: str | None) -> Any:
-    if scheduler is None:
-        raise InputError("backend 'dask' needs the address of a scheduler, such as tcp://127.0.0.1:8786.")
     try:
         from distributed import Client
     except ImportError as error:
@@ -261,7 +266,7 @@ def _slug(unit: Unit) -> str:
 
 
 def _digest(key: tuple[Any, ...]) -> str:
-    return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:10]
+    return hashlib.sha256(json.dumps(key, default=int).encode()).hexdigest()[:10]
 
 
 def _read(path: Path) -> pd.DataFrame:

@@ -21,6 +21,10 @@ PLAIN = {  # column of the table -> column of the rows, averaged over the instan
 }
 MOST_CLASSES = 20  # more different answers than that are numbers
 WITH_DEVIATION = ("validity", "L0", "L1")
+NUMBERS = [
+    *("instances", "validity", "worst class", "L0", "L1", "L0 common", "L1 common", "common"),
+    *(*PLAIN, "calls", "training rows", "fit s", "explain s", "ms each", "in model"),
+]
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
@@ -35,7 +39,7 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
     records = []
     for (task, method), units in _units(rows).items():
         ran = [unit for unit in units if unit["state"].iloc[0] != "skipped"]
-        numbers = pd.DataFrame([_numbers(unit, solved) for unit, solved in _with_common(rows, ran)])
+        numbers = pd.DataFrame([_numbers(unit, solved) for unit, solved in _with_common(rows, ran)], columns=NUMBERS)
         record: dict[str, Any] = {"task": task, "method": method, "seeds": len(ran)}
         for name in numbers:
             known = numbers[name].dropna()
@@ -59,7 +63,7 @@ def anytime(rows: pd.DataFrame, budgets: Sequence[int] = (5, 10, 20, 40, 80, 160
 
 
 def by_class(rows: pd.DataFrame) -> pd.DataFrame:
-    """Validity for each answer of the model before: task, method, class, mean and deviation over seeds."""
+    """Validity for each answer of the model before: task, method, class, mean and deviation over seeds that ran."""
     records = []
     for (task, method), units in _units(rows).items():
         shares = [_validity_by_class(unit) for unit in units if unit["state"].iloc[0] == "ok"]
@@ -109,7 +113,7 @@ def _numbers(unit: pd.DataFrame, solved_by_all: set[int]) -> dict[str, float]:
     seconds = first["fit_seconds"] + first["explain_seconds"]
     ran = first["state"] == "ok"
     numbers = {
-        "instances": first["instances"],
+        "instances": first["instances"] if ran else np.nan,
         "validity": metrics.validity(valid),
         "worst class": min(_validity_by_class(unit).values()) if ran else 0.0,
         "L0": metrics.mean_over(valid, sparsity),

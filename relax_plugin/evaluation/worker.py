@@ -3,8 +3,8 @@
 A method that runs too long or brings the interpreter down takes only its own process with it. A worker outlives its
 units, so that importing and training the task's model are paid once, not for every unit.
 
-Messages are pickles behind their length. The child answers twice: when the task is loaded and when the unit is done,
-so that a time limit is the method's alone.
+Messages are pickles behind their length. The child says when it is ready, when the task is loaded and when the unit is
+done, so that a time limit is the method's alone.
 """
 
 import logging
@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import suppress
 from typing import IO, Any
 
 import cloudpickle
@@ -44,15 +45,22 @@ class Worker:
             env=os.environ | ONE_THREAD,
             start_new_session=True,  # so that its own children end with it
         )
+        self.ready = False
+        self.lost = False
 
     @property
     def usable(self) -> bool:
-        return self.process.poll() is None
+        return not self.lost and self.process.poll() is None
 
     def run(self, unit: Unit, limit: float | None) -> list[Row]:
         """The rows of a unit; a crash or a time-out is a row too, and leaves the worker unusable."""
         assert self.process.stdin is not None and self.process.stdout is not None
         late = threading.Event()
+        try:
+            while not self.ready:
+                self.ready = "ready" in pickle.loads(_receive(self.process.stdout))
+        except EOFError:
+            return [self._lost(unit, "starting", False, limit)]
         for phase in ("loading the task", "the method"):
             timer = threading.Timer(threading.TIMEOUT_MAX if limit is None else limit, self._end, args=(late,))
             timer.daemon = True
@@ -79,7 +87,8 @@ class Worker:
         self._end(threading.Event())
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
-                pipe.close()
+                with suppress(OSError):  # a request that could not be sent is not sent now either
+                    pipe.close()
 
     def _end(self, late: threading.Event) -> None:
         late.set()
@@ -90,9 +99,12 @@ class Worker:
         self.process.wait()
 
     def _lost(self, unit: Unit, phase: str, late: bool, limit: float | None) -> Row:
+        """The row of a unit whose process has ended; what that process started is ended too."""
+        self.lost = True
+        code = self.process.wait()
+        self._end(threading.Event())
         if late:
             return unit.failure("timed out", f"{phase} took longer than {limit:g} s and was ended")
-        code = self.process.wait()
         how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         return unit.failure("crashed", f"the process ended {how} in {phase}")
 
@@ -108,6 +120,7 @@ class Pool:
     def run(self, unit: Unit, limit: float | None) -> list[Row]:
         """Run a unit in an idle worker, or in a new one."""
         with self.lock:
+            self.idle = [worker for worker in self.idle if worker.usable]
             worker = self.idle.pop() if self.idle else Worker()
             self.busy.add(worker)
         try:
@@ -141,7 +154,10 @@ def main() -> None:
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)  # whatever a method prints must not mix with the answers
+    # A process that a method forks must not hold the pipes: the parent would wait for an end that never comes.
+    os.register_at_fork(after_in_child=lambda: (os.close(requests.fileno()), os.close(answers.fileno())))
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    _send(answers, pickle.dumps({"ready": True}))
     threading.Thread(target=_listen, args=(requests, inbox), daemon=True).start()
     while True:
         _attempt(inbox.get(), answers)
@@ -170,6 +186,8 @@ def _listen(requests: IO[bytes], inbox: "queue.SimpleQueue[bytes]") -> None:
         while True:
             inbox.put(_receive(requests))
     except EOFError:
+        if os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)  # with whatever the method has started
         os._exit(0)
 
 

@@ -1,0 +1,297 @@
+"""Facts about the judge: what it writes down is computed again here from the raw model, in plain loops."""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from reference.misbehaving import TEST_ROWS, announced, small_task
+from reference.tiny import Counting, mixed_labels, mixed_probabilities, mixed_rows, mixed_space, two_class_probabilities
+from sklearn.linear_model import LinearRegression
+
+from relax_plugin import FeatureSpace, Goal, make_explainer
+from relax_plugin.errors import InputError
+from relax_plugin.evaluation.judge import COLUMNS, NEIGHBOURS, Method, Row, Unit, judge
+from relax_plugin.evaluation.tasks import Task
+
+TOLERANCE = 1e-9
+CARELESS = ("lying", "lying-on-immutables", "lying-on-changes", "lying-on-the-limit", "overwriting")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with announced(tmp_path_factory.mktemp("strangers") / "site"):
+        yield
+
+
+def judged(task: Task, method: str, **asked: Any) -> list[Row]:
+    return judge(Unit(task, Method.parse(method), seed=0, **asked), task)
+
+
+def task_of(model: Any, rows: pd.DataFrame, space: FeatureSpace, goal: Goal | None = None, queries: int = 12) -> Task:
+    nothing = pd.Series(dtype=float)
+    return Task("other/model", model, space, goal, rows[queries:], rows[:queries], nothing, nothing)
+
+
+def mixed_task(model: Any = mixed_probabilities) -> Task:
+    rows = mixed_rows()
+    return task_of(model, rows, mixed_space(rows))
+
+
+def with_changes(row: Row, like: pd.DataFrame, without: str | None = None) -> pd.DataFrame:
+    """The counterfactual as the row tells it, as a frame of one; or with one of its changes reverted."""
+    cells = json.loads(row["query"])
+    cells |= {name: to for name, _, to in json.loads(row["changes"]) if name != without}
+    return pd.DataFrame([cells]).astype(like.dtypes.to_dict())
+
+
+def distance(space: FeatureSpace, first: pd.DataFrame, second: pd.DataFrame) -> list[float]:
+    """Standardised L1 of a row to each of others, a changed category counting 1, cell by cell."""
+    cells = first[space.names].iloc[0].tolist()
+    distances = []
+    for others in second[space.names].astype(object).to_numpy().tolist():
+        apart = [
+            float(one != other) if feature.kind == "categorical" else abs(float(one) - float(other)) / scale
+            for feature, scale, one, other in zip(space.features, space.scale.tolist(), cells, others, strict=True)
+        ]
+        distances.append(sum(apart))
+    return distances
+
+
+# What is written down of an honest method.
+
+
+@pytest.mark.parametrize("method", ["nearest-ct", "greedy", "stepping"])
+def test_every_number_of_a_row_follows_from_the_raw_model(method: str) -> None:
+    task = small_task()
+    rows = judged(task, method)
+    assert [row["instance"] for row in rows] == list(range(TEST_ROWS))
+    assert any(row["valid"] for row in rows)
+    answers, told = task.model.predict(task.X_train), list(task.model.classes_)
+    for row, position in zip(rows, range(TEST_ROWS), strict=True):
+        query = task.X_test.iloc[[position]]
+        assert json.loads(row["query"]) == query.iloc[0].to_dict()
+        assert row["before"] == task.model.predict(query)[0]
+        if not row["valid"]:
+            continue
+        changes = json.loads(row["changes"])
+        assert [old for _, old, _ in changes] == [query[name].iloc[0] for name, _, _ in changes]
+        found = with_changes(row, query)
+        assert row["after"] == task.model.predict(found)[0] != row["before"]
+        assert (row["claimed"], row["violations"], row["reason"]) == (True, 0, "")
+        assert row["sparsity"] == len(changes) == (found.to_numpy() != query.to_numpy()).sum()
+        assert row["proximity"] == pytest.approx(*distance(task.space, found, query), abs=TOLERANCE)
+        reverted = [with_changes(row, query, without=name) for name, _, _ in changes]
+        assert row["redundant"] == sum(task.model.predict(each)[0] == row["after"] for each in reverted)
+        box = (found >= task.X_train.min()) & (found <= task.X_train.max())
+        assert row["inside_box"] == box.to_numpy().all()
+        near = distance(task.space, found, task.X_train[answers == row["after"]])
+        assert row["neighbour_distance"] == pytest.approx(np.mean(sorted(near)[:NEIGHBOURS]), abs=TOLERANCE)
+        place = told.index(row["after"])
+        assert row["probability_before"] == pytest.approx(task.model.predict_proba(query)[0, place], abs=TOLERANCE)
+        assert row["probability_after"] == pytest.approx(task.model.predict_proba(found)[0, place], abs=TOLERANCE)
+        assert row["stage"] != ""
+        assert f"the answer would be {row['after']} instead of {row['before']}" in row["sentence"]
+
+
+def test_a_row_without_a_counterfactual_says_why_and_has_no_distances() -> None:
+    def constant(rows: Any) -> Any:
+        return np.tile([0.25, 0.75], (len(rows), 1))
+
+    rows = judged(small_task(model=constant), "nearest-ct")
+    assert len(rows) == TEST_ROWS
+    for row in rows:
+        assert (row["state"], row["claimed"], row["valid"]) == ("ok", False, False)
+        assert (row["before"], row["after"], row["stage"], row["changes"]) == ("1", "", "", "[]")
+        assert row["reason"].startswith("none was found")
+        assert row["reason"] in row["sentence"]
+        numbers = ("sparsity", "proximity", "redundant", "inside_box", "neighbour_distance", "probability_after")
+        assert all(np.isnan(row[name]) for name in numbers)
+
+
+def test_every_kind_of_feature_is_told_in_the_users_words() -> None:
+    task = mixed_task()
+    rows = judged(task, "nearest-ct", max_changes=4)
+    valid = [row for row in rows if row["valid"]]
+    assert len(valid) > len(rows) / 2
+    changed = set()
+    for row in valid:
+        query = task.X_test.iloc[[row["instance"]]]
+        found = with_changes(row, task.X_test)
+        changed |= {name for name, _, _ in json.loads(row["changes"])}
+        assert str(mixed_probabilities(found).argmax()) == row["after"] != str(mixed_probabilities(query).argmax())
+        assert row["sparsity"] == len(json.loads(row["changes"])) <= 4
+        assert row["proximity"] == pytest.approx(*distance(task.space, found, query), abs=1e-6)
+    assert {"colour", "grade", "member"} & changed
+    assert {"smooth", "tenths", "count"} & changed
+
+
+def test_a_model_of_labels_only_has_no_probabilities() -> None:
+    rows = judged(mixed_task(mixed_labels), "nearest-ct")
+    assert {row["before"] for row in rows} == {"yes", "no"}
+    assert any(row["valid"] for row in rows)
+    assert all(np.isnan(row["probability_before"]) and np.isnan(row["probability_after"]) for row in rows)
+
+
+def test_a_regressor_is_held_to_its_goal() -> None:
+    small = small_task()
+    model = LinearRegression().fit(small.X_train, small.X_train["income"] * 2 - small.X_train["debt"])
+    task = task_of(model, small.X_train, small.space, Goal.shift(1.5))
+    rows = judged(task, "greedy")
+    assert all(row["valid"] for row in rows)
+    for row in rows:
+        query, found = task.X_test.iloc[[row["instance"]]], with_changes(row, task.X_test)
+        before, after = model.predict(query)[0], model.predict(found)[0]
+        assert abs(after - before) >= 1.5 - TOLERANCE
+        assert (row["before"], row["after"]) == (f"{before:.6g}", f"{after:.6g}")
+        near = sorted(distance(task.space, found, task.X_train))
+        assert row["neighbour_distance"] == pytest.approx(np.mean(near[:NEIGHBOURS]), abs=TOLERANCE)
+
+
+def test_a_goal_that_is_met_already_is_valid_without_a_change() -> None:
+    small = small_task()
+    task = task_of(small.model, small.X_train, small.space, Goal.to("granted"))
+    rows = judged(task, "nearest-ct")
+    already = [row for row in rows if row["before"] == "granted"]
+    assert 0 < len(already) < len(rows)
+    for row in already:
+        assert (row["valid"], row["sparsity"], row["proximity"], row["changes"]) == (True, 0, 0.0, "[]")
+    assert {row["after"] for row in rows if row["valid"]} == {"granted"}
+
+
+def test_only_the_first_rows_are_asked_for_and_several_counterfactuals_are_compared() -> None:
+    task = small_task()
+    rows = judged(task, "greedy", rows=3, n=3)
+    assert [(row["instance"], row["instances"], row["features"]) for row in rows] == [(i, 3, 4) for i in range(3)]
+    result = make_explainer("greedy", task.model, task.space, seed=0).fit(task.X_train).explain(task.X_test[:3], n=3)
+    assert [row["found_count"] for row in rows] == result.found.sum(axis=1).tolist()
+    assert max(row["found_count"] for row in rows) > 1
+    for query, row in enumerate(rows):
+        found = result.frame[result.frame["query_id"] == query][task.space.names]
+        pairs = [(i, j) for i in range(len(found)) for j in range(i)]
+        distances = [distance(task.space, found.iloc[[i]], found.iloc[[j]])[0] for i, j in pairs]
+        expected = np.mean(distances) if distances else np.nan
+        assert row["diversity"] == pytest.approx(expected, abs=TOLERANCE, nan_ok=True)
+
+
+# Costs.
+
+
+@pytest.mark.parametrize("method", ["nearest-ct", "greedy", "move-table"])
+def test_model_rows_and_calls_are_those_the_model_saw_and_the_judges_own_are_not_charged(method: str) -> None:
+    small, alone = small_task(), Counting(two_class_probabilities)
+    explainer = make_explainer(method, alone, small.space, seed=0).fit(small.X_train)
+    fit = {"fit_rows": alone.rows, "fit_calls": alone.calls}
+    alone.forget()
+    explainer.explain(small.X_test)
+    explain = {"explain_rows": alone.rows, "explain_calls": alone.calls}
+    model = Counting(two_class_probabilities)
+    rows = judged(small_task(model=model), method)
+    for row in rows:
+        assert {name: row[name] for name in fit} == fit
+        assert {name: row[name] for name in explain} == explain
+    assert sum(row["rows"] for row in rows) == explain["explain_rows"]
+    assert model.rows > fit["fit_rows"] + explain["explain_rows"], "the judge asked the model for itself"
+
+
+def test_fit_and_explain_are_timed_apart_on_the_wall_and_on_the_processor() -> None:
+    pause = 0.8
+
+    def slow(rows: Any) -> Any:
+        time.sleep(0.01)
+        return two_class_probabilities(rows)
+
+    row = judged(small_task(model=slow), f"stepping:pause={pause}")[0]
+    calls = row["fit_calls"] + row["explain_calls"]
+    assert row["fit_seconds"] >= pause > row["fit_cpu"] >= 0, "sleeping takes time and no processor"
+    assert 0 < row["explain_seconds"] < row["fit_seconds"]
+    assert 0 <= row["explain_cpu"] <= row["explain_seconds"] + 0.05
+    assert 0.01 * calls <= row["model_seconds"] < row["fit_seconds"] + row["explain_seconds"] - pause
+    assert row["harness_seconds"] > 0
+
+
+# Trusting nobody.
+
+
+def test_a_claim_that_the_model_does_not_bear_out_is_found_out() -> None:
+    rows = judged(small_task(), "lying")
+    assert len(rows) == TEST_ROWS
+    for row in rows:
+        assert (row["state"], row["claimed"], row["valid"], row["violations"]) == ("ok", True, False, 0)
+        assert row["reason"] == "said to be found, but the model's answer does not meet the goal"
+        assert row["before"] == row["after"]
+        assert row["changes"] == "[]"
+        assert np.isnan(row["sparsity"]) and np.isnan(row["proximity"]) and np.isnan(row["redundant"])
+
+
+def test_a_changed_immutable_feature_is_a_violation_though_the_answer_flips() -> None:
+    rows = judged(small_task(), "lying-on-immutables")
+    flipped = [row for row in rows if row["after"] != row["before"]]
+    assert flipped
+    for row in flipped:
+        assert (row["claimed"], row["valid"]) == (True, False)
+        assert row["violations"] >= 1
+        assert row["reason"].startswith("said to be found, but it violates ")
+
+
+@pytest.mark.parametrize("method", ["lying-on-changes", "lying-on-the-limit"])
+def test_more_changes_than_asked_for_are_a_violation_whatever_the_explainer_says(method: str) -> None:
+    allowed = judged(small_task(), method, max_changes=3)
+    assert all(row["valid"] and row["sparsity"] == 3 for row in allowed)
+    rows = judged(small_task(), method, max_changes=2)
+    assert [(row["claimed"], row["valid"], row["violations"]) for row in rows] == [(True, False, 1)] * TEST_ROWS
+
+
+def test_rows_that_an_explainer_overwrites_are_judged_as_they_were() -> None:
+    task = small_task()
+    rows = judged(task, "overwriting")
+    assert [json.loads(row["query"]) for row in rows] == small_task().X_test.to_dict("records")
+    pd.testing.assert_frame_equal(task.X_train, small_task().X_train)
+
+
+@pytest.mark.parametrize("method", CARELESS)
+def test_lies_change_nothing_of_what_an_honest_method_gets(method: str) -> None:
+    task = small_task()
+    before = judged(task, "nearest-ct")
+    judged(task, method)
+    after = judged(task, "nearest-ct")
+    timed = [name for name in COLUMNS if name.endswith(("seconds", "cpu"))]
+    frames = [pd.DataFrame(rows).drop(columns=timed) for rows in (before, after)]
+    pd.testing.assert_frame_equal(*frames, check_exact=True)
+
+
+# Methods by name.
+
+
+def test_a_method_is_written_with_its_options() -> None:
+    method = Method.parse("relax-global:effort=policy,rows_per_instance=120,refined=False,goal=None")
+    assert method.explainer == "relax-global"
+    assert method.label == "relax-global:effort=policy,rows_per_instance=120,refined=False,goal=None"
+    assert method.options == {"effort": "policy", "rows_per_instance": 120, "refined": False, "goal": None}
+    assert Method.parse("greedy") == Method("greedy", "greedy", {})
+
+
+@pytest.mark.parametrize("text", ["greedy:quantiles", "greedy:=3", "greedy:quantiles=3,", "greedy:,"])
+def test_an_option_that_is_not_written_as_such_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="write name:option=value,option=value"):
+        Method.parse(text)
+
+
+def test_the_limit_of_changes_is_for_every_method_that_has_none_of_its_own() -> None:
+    task = small_task()
+    assert max(row["sparsity"] for row in judged(task, "nearest-ct", max_changes=1) if row["valid"]) == 1
+    own = [row["sparsity"] for row in judged(task, "nearest-ct:max_changes=3", max_changes=1) if row["valid"]]
+    assert max(own) > 1
+
+
+def test_a_method_that_does_not_apply_is_one_row_with_the_reason_and_the_size() -> None:
+    (row,) = judged(small_task(), "inapplicable", rows=5)
+    assert tuple(row) == COLUMNS
+    assert (row["state"], row["instance"], row["instances"], row["features"]) == ("skipped", -1, 5, 4)
+    assert row["reason"] == "skipped because it explains regression only, and the model is for classification."
+    (row,) = judged(small_task(), "extra")
+    assert (row["state"], row["valid"]) == ("skipped", False)
+    assert row["reason"] == "skipped because this method needs luck: pip install 'stranger[luck]'."

@@ -1,0 +1,262 @@
+"""Facts about workers: whatever a method does to its process, the unit becomes a row and nothing else suffers."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from reference.misbehaving import TEST_ROWS, announced, small_task, told
+
+from relax_plugin.evaluation.judge import COLUMNS, Method, Row, Unit
+from relax_plugin.evaluation.tasks import Task
+from relax_plugin.evaluation.worker import Pool, Worker
+
+LIMIT = 1.5  # seconds that a method which hangs is given
+SLOW_START = 5.0  # seconds
+PATIENCE = 30.0  # seconds after which a test gives up waiting
+
+
+def unit(method: str, task: str | Task | None = None, **options: Any) -> Unit:
+    return Unit(small_task() if task is None else task, Method(method, method, options), seed=0)
+
+
+def gone(pid: int, patience: float = 5.0) -> bool:
+    """Whether a process ends within that time; one that nobody has waited for yet has ended too."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def wait_for(note: Path, word: str) -> int:
+    """The number that a method notes under a word, as soon as it has."""
+    deadline = time.monotonic() + PATIENCE
+    while not told(note, word):
+        assert time.monotonic() < deadline, f"no {word} was noted"
+        time.sleep(0.02)
+    return int(told(note, word)[0])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with announced(tmp_path_factory.mktemp("strangers") / "site"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[list[Worker]]:
+    """Workers to be spoiled; all start at once, since that is what takes the time."""
+    started = [Worker() for _ in range(4)]
+    yield started
+    for worker in started:
+        worker.close()
+
+
+@pytest.fixture
+def worker(workers: list[Worker]) -> Worker:
+    """A worker that has started and has run a unit; the last test may have spoilt one."""
+    while workers[-1].run(unit("stepping"), None)[0]["state"] != "ok":
+        workers.pop()
+    return workers[-1]
+
+
+@pytest.fixture
+def note(tmp_path: Path) -> Iterator[Path]:
+    """A file for what happens in the worker; processes that are named in it do not outlive the test."""
+    yield tmp_path / "note"
+    for pid in map(int, told(tmp_path / "note", "child")):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    pool = Pool()
+    yield pool
+    pool.close()
+
+
+# What works.
+
+
+def test_a_unit_gives_one_row_for_each_instance(worker: Worker) -> None:
+    rows = worker.run(unit("nearest-ct"), None)
+    assert [row["instance"] for row in rows] == list(range(TEST_ROWS))
+    assert all(tuple(row) == COLUMNS and row["state"] == "ok" for row in rows)
+    assert all(row["task_seconds"] >= 0 for row in rows)
+
+
+def test_a_worker_is_used_again_and_has_one_thread(pool: Pool, note: Path) -> None:
+    for _ in range(2):
+        pool.run(unit("stepping", note=str(note)), None)
+    assert len(set(told(note, "process"))) == 1
+    assert set(told(note, "parent")) == {str(os.getpid())}
+    assert set(told(note, "threads")) == {"1"}
+
+
+def test_what_a_method_prints_does_not_mix_with_the_answers(worker: Worker, note: Path) -> None:
+    rows = worker.run(unit("talking", note=str(note)), None)
+    assert [row["state"] for row in rows] == ["ok"] * TEST_ROWS
+    assert told(note, "input") == ["''"], "and standard input is not the pipe of requests"
+
+
+# Failures of a method.
+
+
+def test_an_exception_is_a_row_with_its_type_and_message(worker: Worker, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "relax_plugin.evaluation.worker"):
+        (row,) = worker.run(unit("raising"), None)
+    assert (row["state"], row["instance"]) == ("crashed", -1)
+    assert row["reason"] == 'RuntimeError: no luck today, "really"\nnot even once'
+    assert (row["claimed"], row["valid"], row["changes"]) == (False, False, "[]")
+    assert "raising on small/logistic, seed 0" in caplog.text
+    assert "in _generate" in caplog.text, "the traceback is logged"
+    assert worker.run(unit("stepping"), None)[0]["state"] == "ok"
+
+
+@pytest.mark.parametrize("method", ["inapplicable", "extra"])
+def test_a_method_that_does_not_apply_is_skipped_with_the_reason(worker: Worker, method: str) -> None:
+    (row,) = worker.run(unit(method), None)
+    assert row["state"] == "skipped"
+    assert row["reason"].startswith("skipped because ")
+    assert worker.usable
+
+
+@pytest.mark.parametrize(
+    ("method", "how"),
+    [("exiting", "with exit code 3"), ("forking", "with exit code 4"), ("segfaulting", "by signal SIGSEGV")],
+    ids=str,
+)
+def test_the_end_of_the_interpreter_is_a_row_that_says_how_and_leaves_no_process(
+    worker: Worker, note: Path, method: str, how: str
+) -> None:
+    (row,) = worker.run(unit(method, note=str(note)), 5.0)
+    assert (row["state"], row["reason"]) == ("crashed", f"the process ended {how} in the method")
+    assert not worker.usable
+    assert all(gone(int(child)) for child in told(note, "child"))
+
+
+def test_a_method_that_hangs_is_ended_at_its_limit_and_the_next_unit_gets_another_worker(
+    pool: Pool, note: Path
+) -> None:
+    assert pool.run(unit("stepping"), None)[0]["state"] == "ok"
+    started = time.monotonic()
+    (row,) = pool.run(unit("hanging", note=str(note)), LIMIT)
+    took = time.monotonic() - started
+    assert (row["state"], row["reason"]) == ("timed out", "the method took longer than 1.5 s and was ended")
+    assert LIMIT <= took < LIMIT + 2
+    (process,), (child,) = told(note, "process"), told(note, "child")
+    assert gone(int(process))
+    assert gone(int(child)), "what it started ends with it"
+    (row, *_) = pool.run(unit("stepping", note=str(note)), None)
+    assert (row["state"], row["reason"]) == ("ok", "")
+    assert told(note, "process") != [process, process]
+
+
+def test_a_worker_that_was_ended_while_idle_is_replaced(pool: Pool) -> None:
+    assert pool.run(unit("stepping"), None)[0]["state"] == "ok"
+    (idle,) = pool.idle
+    idle.process.kill()
+    idle.process.wait()
+    (row, *_) = pool.run(unit("stepping"), None)
+    assert (row["state"], row["reason"]) == ("ok", "")
+
+
+def test_closing_a_pool_ends_busy_workers_with_their_children(pool: Pool, note: Path) -> None:
+    rows: list[Row] = []
+    thread = threading.Thread(target=lambda: rows.extend(pool.run(unit("hanging", note=str(note)), None)))
+    thread.start()
+    child = wait_for(note, "child")
+    pool.close()
+    thread.join(5.0)
+    assert not thread.is_alive()
+    assert rows[0]["state"] == "crashed"
+    assert gone(child)
+    assert gone(wait_for(note, "process"))
+
+
+# Loading, which is not the method's.
+
+
+class Loaded:
+    """A model that does something when it is read from a pickle."""
+
+    def __init__(self, does: Callable[..., Any], *arguments: Any) -> None:
+        self.does, self.arguments = does, arguments
+
+    def __reduce__(self) -> Any:
+        return self.does, self.arguments
+
+
+def test_a_task_that_cannot_be_loaded_is_a_row_with_the_reason(worker: Worker) -> None:
+    (row,) = worker.run(unit("stepping", task="small/logistics"), None)
+    assert row["state"] == "crashed"
+    assert row["reason"].startswith("UnknownNameError: There is no task 'small/logistics'")
+    (row,) = worker.run(unit("stepping", task=small_task(model=Loaded(float, "a number"))), None)
+    assert row["state"] == "crashed"
+    assert row["reason"] == "ValueError: could not convert string to float: 'a number'"
+    assert worker.run(unit("stepping"), None)[0]["state"] == "ok"
+
+
+def test_loading_a_task_that_hangs_is_ended_too(worker: Worker) -> None:
+    (row,) = worker.run(unit("stepping", task=small_task(model=Loaded(time.sleep, 1000))), LIMIT)
+    assert row["state"] == "timed out"
+    assert row["reason"].startswith("loading the task took longer than ")
+
+
+@pytest.fixture(scope="module")
+def slow_starter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    """A worker that takes its time to start, and that has no xgboost."""
+    folder = tmp_path_factory.mktemp("slow")
+    (folder / "sitecustomize.py").write_text(f"import time; time.sleep({SLOW_START})\n")
+    (folder / "xgboost.py").write_text("raise ImportError('not installed')\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), os.environ["PYTHONPATH"]]))
+        worker = Worker()
+    yield worker
+    worker.close()
+
+
+def test_starting_a_worker_does_not_count_against_the_limit_of_a_method(slow_starter: Worker) -> None:
+    (row, *_) = slow_starter.run(unit("stepping"), SLOW_START - 1)
+    assert (row["state"], row["reason"]) == ("ok", "")
+
+
+def test_a_task_whose_library_is_absent_is_skipped(slow_starter: Worker) -> None:
+    (row,) = slow_starter.run(unit("stepping", task="wave2/xgb"), None)
+    assert row["state"] == "skipped"
+    assert row["reason"].startswith("skipped because This task needs xgboost")
+    assert "pip install 'relax-plugin[xgboost]'" in row["reason"]
+
+
+# The end of everything.
+
+ORPHANING = """
+import sys
+from reference.misbehaving import small_task
+from relax_plugin.evaluation.judge import Method, Unit
+from relax_plugin.evaluation.worker import Worker
+Worker().run(Unit(small_task(), Method("hanging", "hanging", {"note": sys.argv[1]}), 0), None)
+"""
+
+
+def test_a_worker_and_its_children_end_when_the_parent_is_killed(note: Path) -> None:
+    parent = subprocess.Popen([sys.executable, "-c", ORPHANING, str(note)])
+    try:
+        child = wait_for(note, "child")
+    finally:
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+    assert gone(wait_for(note, "process"))
+    assert gone(child)
