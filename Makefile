@@ -23,7 +23,7 @@ demo: venv
 test: lint unit
 
 unit: venv
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: venv types
 	$(BIN)/ruff check .

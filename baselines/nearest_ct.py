@@ -81,7 +81,7 @@ class NearestCT(CounterfactualExplainer):
 
     def _order(self, problem: Problem) -> tuple[Integers, Integers]:
         """Training rows whose answers meet each query's goal, by distance; and how many there are."""
-        movable = ~np.broadcast_to(problem.limits.frozen, problem.start.shape).all(axis=0)
+        movable = np.asarray(~np.broadcast_to(problem.limits.frozen, problem.start.shape).all(axis=0))
         distance = pairwise_distances(
             _l1_columns(problem.space, problem.start, movable),
             _l1_columns(problem.space, self.neighbours_, movable),

@@ -91,7 +91,8 @@ class Plan:
             if label not in labels:
                 raise InputError(f"rows are given for method {label!r}, which is not run; methods are {labels}.")
         names = [task if isinstance(task, str) else task.name for task in self.tasks]
-        for what, values in (("task", names), ("method", labels), ("seed", list(self.seeds))):
+        given: dict[str, list[Any]] = {"task": names, "method": labels, "seed": list(self.seeds)}
+        for what, values in given.items():
             twice = [value for value in values if values.count(value) > 1]
             if twice:
                 raise InputError(f"{what} {twice[0]!r} is given twice.")
@@ -199,13 +200,11 @@ def run(
         store.write(unit, rows)
         if progress is not None:
             progress(done, len(open_), unit, rows)
-    keys = pd.MultiIndex.from_tuples([unit.key for unit in units])
-    rows = store.rows()
-    mine = pd.MultiIndex.from_frame(rows[["task", "method", "seed"]])
-    position = pd.Series(range(len(keys)), index=keys)
-    order = position.reindex(mine).to_numpy()
-    kept = rows.assign(order=order).dropna(subset="order").sort_values(["order", "instance"], kind="stable")
-    return kept.drop(columns="order").reset_index(drop=True)
+    order = {unit.key: position for position, unit in enumerate(units)}
+    stored = store.rows()
+    keys = zip(stored["task"], stored["method"], stored["seed"], strict=True)
+    mine = stored.assign(position=np.array([order.get(key, -1) for key in keys])).query("position >= 0")
+    return mine.sort_values(["position", "instance"], kind="stable", ignore_index=True).drop(columns="position")
 
 
 def load_rows(folder: Path | str) -> pd.DataFrame:
@@ -252,7 +251,8 @@ def _client(scheduler: str | None) -> Any:
         from distributed import Client
     except ImportError as error:
         raise MissingExtraError("backend 'dask' needs distributed: pip install 'relax-plugin[dask]'.") from error
-    return Client(scheduler, set_as_default=True)
+    connect: Any = Client  # which has no types
+    return connect(scheduler, set_as_default=True)
 
 
 def _settings(unit: Unit) -> tuple[Any, ...]:

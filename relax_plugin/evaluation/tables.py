@@ -41,7 +41,7 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
         ran = [unit for unit in units if unit["state"].iloc[0] != "skipped"]
         numbers = pd.DataFrame([_numbers(unit, solved) for unit, solved in _with_common(rows, ran)], columns=NUMBERS)
         record: dict[str, Any] = {"task": task, "method": method, "seeds": len(ran)}
-        for name in numbers:
+        for name in NUMBERS:
             known = numbers[name].dropna()
             record[name], deviation = metrics.mean_and_deviation(known) if len(known) else (np.nan, np.nan)
             if name in WITH_DEVIATION:
@@ -91,7 +91,7 @@ def _units(rows: pd.DataFrame) -> dict[tuple[str, str], list[pd.DataFrame]]:
     """The units of each task and method, in the order in which they come in the rows."""
     groups: dict[tuple[str, str], list[pd.DataFrame]] = {}
     for key, unit in rows.groupby(["task", "method", "seed"], sort=False):
-        task, method, _ = key  # type: ignore[misc]
+        task, method, _ = key
         groups.setdefault((str(task), str(method)), []).append(unit)
     return groups
 

@@ -19,6 +19,7 @@ import threading
 import time
 import traceback
 from contextlib import suppress
+from functools import partial
 from typing import IO, Any
 
 import cloudpickle
@@ -155,7 +156,7 @@ def main() -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)  # whatever a method prints must not mix with the answers
     # A process that a method forks must not hold the pipes: the parent would wait for an end that never comes.
-    os.register_at_fork(after_in_child=lambda: (os.close(requests.fileno()), os.close(answers.fileno())))
+    os.register_at_fork(after_in_child=partial(_let_go, requests, answers))
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     _send(answers, pickle.dumps({"ready": True}))
     threading.Thread(target=_listen, args=(requests, inbox), daemon=True).start()
@@ -189,6 +190,11 @@ def _listen(requests: IO[bytes], inbox: "queue.SimpleQueue[bytes]") -> None:
         if os.getpgrp() == os.getpid():
             os.killpg(0, signal.SIGKILL)  # with whatever the method has started
         os._exit(0)
+
+
+def _let_go(*pipes: IO[bytes]) -> None:
+    for pipe in pipes:
+        os.close(pipe.fileno())
 
 
 def _send(pipe: IO[bytes], message: bytes) -> None:
