@@ -1,7 +1,7 @@
 """The registry: explainers by name, imported when asked for."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
@@ -20,9 +20,14 @@ BUILT_IN: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(
     {
         "relax-global": ("relax_plugin.explainer:ReLAX", {"variant": "global"}),
         "relax-local": ("relax_plugin.explainer:ReLAX", {"variant": "local"}),
+        "nearest-ct": ("relax_plugin.baselines.nearest_ct:NearestCT", {}),
         "greedy": ("relax_plugin.baselines.greedy:Greedy", {}),
         "move-table": ("relax_plugin.baselines.move_table:MoveTable", {}),
+        "lore": ("relax_plugin.baselines.lore:Lore", {}),
         "surrogate-search": ("relax_plugin.baselines.surrogate_search:SurrogateSearch", {}),
+        "dice-random": ("relax_plugin.baselines.dice:DiceRandom", {}),
+        "dice-genetic": ("relax_plugin.baselines.dice:DiceGenetic", {}),
+        "dice-kdtree": ("relax_plugin.baselines.dice:DiceKDTree", {}),
     }
 )
 
@@ -40,7 +45,13 @@ def explainer_class(name: str) -> tuple[type["CounterfactualExplainer"], dict[st
         return getattr(import_module(module), attribute), dict(options)
     others = _entry_points()
     if name in others:
-        return others[name].load(), {}
+        try:
+            return others[name].load(), {}
+        except (ImportError, AttributeError) as error:
+            where = others[name].value
+            raise UnknownNameError(
+                f"the explainer {name!r} of another package ({where}) cannot be loaded: {error}."
+            ) from error
     raise UnknownNameError(f"there is no explainer {name!r}; {did_you_mean(name, list_explainers())}")
 
 
@@ -48,12 +59,18 @@ def make_explainer(
     name: str, model: Any, space: FeatureSpace | None = None, **options: Any
 ) -> "CounterfactualExplainer":
     """An explainer by name, with its options; an unknown option is an error."""
+    check_options(name, options)
+    explainer, preset = explainer_class(name)
+    return explainer(model, space, **preset, **options)
+
+
+def check_options(name: str, options: Iterable[str]) -> None:
+    """Refuse options that the explainer of that name does not have."""
     explainer, preset = explainer_class(name)
     known = [p for p in inspect.signature(explainer).parameters if p not in ("model", "space", *preset)]
     for option in options:
         if option not in known:
             raise UnknownNameError(f"{name!r} has no option {option!r}; {did_you_mean(option, known)}")
-    return explainer(model, space, **preset, **options)
 
 
 def _entry_points() -> dict[str, EntryPoint]:

@@ -109,18 +109,18 @@ class Counterfactuals:
         """One sentence a query: what would have to be different, or why nothing was found (first slot)."""
         by_query: dict[int, list[str]] = {}
         for change in self.changes().query("cf_id == 0").itertuples():
-            part = f"{change.feature} were {_shown(change.to)} instead of {_shown(change[4])}"
+            part = f"{change.feature} were {shown(change.to)} instead of {shown(change[4])}"
             by_query.setdefault(int(str(change.query_id)), []).append(part)
         sentences = []
         for query in range(len(self)):
             if not self.found[query, 0]:
                 sentences.append(f"Query {query}: no counterfactual; {self.status[query, 0]}.")
             elif query not in by_query:
-                sentences.append(f"Query {query}: the answer {_shown(self.before[query])} meets the goal already.")
+                sentences.append(f"Query {query}: the answer {shown(self.before[query])} meets the goal already.")
             else:
                 sentences.append(
                     f"Query {query}: if {' and '.join(by_query[query])}, the answer would be "
-                    f"{_shown(self.after[query, 0])} instead of {_shown(self.before[query])}."
+                    f"{shown(self.after[query, 0])} instead of {shown(self.before[query])}."
                 )
         return sentences
 
@@ -216,8 +216,8 @@ class Counterfactuals:
         original = self.space.frame(self.queries)
         positions = self.frame.groupby(["query_id", "cf_id"]).indices
         for query in range(min(len(self), 10)):
-            cells = "".join(f"<td>{html.escape(_shown(v))}</td>" for v in original.iloc[query])
-            lines.append(f"<tr><td>query {query}</td>{cells}<td>{html.escape(_shown(self.before[query]))}</td></tr>")
+            cells = "".join(f"<td>{html.escape(shown(v))}</td>" for v in original.iloc[query])
+            lines.append(f"<tr><td>query {query}</td>{cells}<td>{html.escape(shown(self.before[query]))}</td></tr>")
             for slot in range(self.found.shape[1]):
                 if not self.found[query, slot]:
                     note = html.escape(str(self.status[query, slot]))
@@ -226,10 +226,10 @@ class Counterfactuals:
                 row = self.frame[self.space.names].iloc[positions[(query, slot)][0]]
                 changed = self.values[query, slot] != self.start[query]
                 cells = "".join(
-                    f"<td><b>{html.escape(_shown(v))}</b></td>" if change else "<td style='opacity:.5'>=</td>"
+                    f"<td><b>{html.escape(shown(v))}</b></td>" if change else "<td style='opacity:.5'>=</td>"
                     for v, change in zip(row, changed, strict=True)
                 )
-                answer = html.escape(_shown(self.after[query, slot]))
+                answer = html.escape(shown(self.after[query, slot]))
                 lines.append(f"<tr><td>&rarr;</td>{cells}<td>{answer}</td></tr>")
         return "".join(lines) + "</table>"
 
@@ -255,14 +255,14 @@ class Counterfactuals:
                 axes.annotate("", (values[slot, j], height), (start[j], height), arrowprops=arrow)
                 name = self.space.names[j]
                 to = table[(table.feature == name) & (table.cf_id == slot)]["to"].iloc[0]
-                axes.annotate(_shown(to), (values[slot, j], height), (0, 6), textcoords="offset points", ha="center")
+                axes.annotate(shown(to), (values[slot, j], height), (0, 6), textcoords="offset points", ha="center")
         axes.scatter(start[changed], range(len(changed)), color="black", zorder=3, label="query")
         axes.scatter(values[:, changed], [range(len(changed))] * len(values), alpha=0.0)  # sets the view's limits
         axes.legend(fontsize="small")
         axes.set_yticks(range(len(changed)), [str(self.space.names[j]) for j in changed])
         axes.set_ylim(-0.7, len(changed) - 0.2)
         axes.set_xlabel("standard deviations (categories: position)")
-        axes.set_title(f"Query {query}: {_shown(self.before[query])} → {_shown(self.after[query, 0])}")
+        axes.set_title(f"Query {query}: {shown(self.before[query])} → {shown(self.after[query, 0])}")
         return figure
 
 
@@ -283,7 +283,8 @@ def _like(queries: Rows, index: Any) -> Rows:
     return queries.iloc[index] if isinstance(queries, pd.DataFrame) else np.asarray(queries[index])
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A cell or an answer as people read it: numbers in at most six digits."""
     if isinstance(value, float | np.floating):
         return f"{value:.6g}"
     return str(value)

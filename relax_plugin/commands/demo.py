@@ -11,7 +11,7 @@ from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
 
 TASK = "breast_cancer/rf"
 METHODS = ("relax-global", "relax-local", "nearest-ct", "greedy", "move-table", "dice-random", "dice-kdtree", "lore")
-SLOW = {"dice-random": 40, "dice-kdtree": 40, "lore": 40}  # test rows that methods which take long are given
+SLOW = {"dice-random": 40, "dice-kdtree": 40}  # test rows that methods which take long are given
 SENTENCES = 5
 
 

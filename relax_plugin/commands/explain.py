@@ -234,7 +234,8 @@ def _queries(chosen: argparse.Namespace, training: pd.DataFrame) -> pd.DataFrame
 
 def _write(chosen: argparse.Namespace, found: Found) -> None:
     """Write the files asked for, none before all of them are made."""
-    from relax_plugin.evaluation.page import explanation_page, write_page
+    from relax_plugin.evaluation.files import write_text
+    from relax_plugin.evaluation.page import explanation_page
 
     texts: dict[Path, str] = {}
     if chosen.output is not None:
@@ -246,7 +247,7 @@ def _write(chosen: argparse.Namespace, found: Found) -> None:
         texts[chosen.html] = explanation_page(found.result, title=f"Counterfactuals for {source.name}", note=note)
     for path, text in texts.items():
         try:
-            write_page(text, path)
+            write_text(path, text)
         except OSError as error:
             raise InputError(f"{path} cannot be written: {error}.") from error
         _say(f"Written: {path}")

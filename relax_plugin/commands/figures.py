@@ -1,15 +1,13 @@
 """`relax-plugin figures`: the measurements behind README's tables of ReLAX itself."""
 
 import argparse
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from relax_plugin.commands.output import DONE, print_table
 from relax_plugin.errors import UnknownNameError, did_you_mean
+from relax_plugin.evaluation.files import replacing, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,13 +37,12 @@ def run(chosen: argparse.Namespace) -> int:
     for what in chosen.what:
         if what not in MEASUREMENTS:
             raise UnknownNameError(f"there is no measurement {what!r}; {did_you_mean(what, MEASUREMENTS)}")
-    chosen.output.mkdir(parents=True, exist_ok=True)
     about = environment()
     print(", ".join(f"{name} {version}" for name, version in about["versions"].items()), about["machine"], flush=True)
     for what in chosen.what or MEASUREMENTS:
         started = time.perf_counter()
         frame = measure(what, chosen.tasks, range(chosen.seeds), chosen.jobs)
-        _write(frame, chosen.output / f"{what}.csv")
+        write_text(chosen.output / f"{what}.csv", frame.to_csv(index=False))
         tasks = " ".join(["", "--tasks", *chosen.tasks]) if chosen.tasks else ""
         seconds = time.perf_counter() - started
         print(f"\n## {what}: relax-plugin figures {what}{tasks} --seeds {chosen.seeds} ({seconds:.0f} s)\n")
@@ -56,13 +53,6 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _save_figure(figure: "Figure", path: Path) -> None:
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    figure.savefig(temporary, dpi=120)
-    os.replace(temporary, path)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=120, format="png")
     print(f"\nThe same as a picture: {path}", flush=True)
-
-
-def _write(frame: pd.DataFrame, path: Path) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    frame.to_csv(temporary, index=False)
-    os.replace(temporary, path)

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.evaluation.changes import arrow, sign
-from relax_plugin.evaluation.page import capitalised, shown
+from relax_plugin.evaluation.page import capitalised
+from relax_plugin.results import shown
 
 MOST_INSTANCES = 100  # of the first seed of each task: enough to look around, and the file stays small
 MOST_SENTENCES = 8  # instances of each task that are also there without scripts

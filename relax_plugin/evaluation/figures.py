@@ -1,4 +1,4 @@
-"""The figures of the core: what `relax-plugin bench` measures and prints. Five seeds, test rows never seen before."""
+"""The figures of the core: what `relax-plugin figures` measures and prints. Five seeds, test rows never seen before."""
 
 import time
 from collections.abc import Callable, Hashable, Iterable

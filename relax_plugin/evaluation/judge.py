@@ -22,7 +22,7 @@ from relax_plugin.evaluation.tasks import Task, load_task
 from relax_plugin.features import Values
 from relax_plugin.goal import BoundGoal, Goal
 from relax_plugin.problem import Booleans, Floats, Integers
-from relax_plugin.results import Counterfactuals
+from relax_plugin.results import Counterfactuals, shown
 
 Row = dict[str, Any]
 NEIGHBOURS = 5  # training rows of the reached answer that plausibility is measured by
@@ -209,7 +209,7 @@ class Examination:
         return self.before.scores[ids, position], answer.scores[rows, position]
 
     def _text(self, answer: Answer) -> Any:
-        return np.array([_shown(label) for label in self.blackbox.labels(answer.output)], dtype=object)
+        return np.array([shown(label) for label in self.blackbox.labels(answer.output)], dtype=object)
 
     def _reasons(self, violated: Integers) -> Any:
         reasons = self.result.status[:, 0].astype(object)
@@ -259,10 +259,6 @@ def _literal(text: str) -> Any:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError):
         return text
-
-
-def _shown(label: Any) -> str:
-    return f"{label:.6g}" if isinstance(label, float | np.floating) else str(label)
 
 
 def _json(data: Any) -> str:

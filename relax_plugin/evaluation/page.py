@@ -1,16 +1,15 @@
 """Self-contained HTML pages: the templates, safe data in scripts, whole files, and the page of some explanations."""
 
 import json
-import os
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from relax_plugin.results import Counterfactuals
+from relax_plugin.results import Counterfactuals, shown
 
 MOST_QUERIES = 200  # on a page of explanations: more are no reading, and the results can be stored as JSON or CSV
 
@@ -30,25 +29,6 @@ def script_data(data: Any) -> Markup:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
-
-
-def write_page(text: str, path: Path) -> Path:
-    """Write a file whole or not at all."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path
-
-
-def shown(value: Any) -> str:
-    """A cell as people read it: numbers in at most six digits."""
-    if isinstance(value, float | np.floating):
-        return f"{value:.6g}"
-    return str(value)
 
 
 def capitalised(sentence: str) -> str:
@@ -87,9 +67,10 @@ def _queries(result: Counterfactuals) -> list[dict[str, Any]]:
     for query, slot, name, old, new in result.changes().itertuples(index=False, name=None):
         by_slot.setdefault((int(query), int(slot)), []).append((str(name), shown(old), shown(new)))
     probability = _probabilities(result)
+    names = result.queries.index if isinstance(result.queries, pd.DataFrame) else range(len(result))
     return [
         {
-            "number": query,
+            "number": str(names[query]),
             "sentence": capitalised(sentence),
             "before": shown(result.before[query]),
             "found": [

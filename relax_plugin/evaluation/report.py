@@ -11,8 +11,9 @@ from relax_plugin.errors import MissingExtraError
 from relax_plugin.evaluation import plots, readable, tables
 from relax_plugin.evaluation.changes import by_answer
 from relax_plugin.evaluation.explorer import explorer_data, first_sentences
+from relax_plugin.evaluation.files import write_text
 from relax_plugin.evaluation.finding import finding, finding_of_task, of_task
-from relax_plugin.evaluation.page import explanation_page, script_data, template, write_page
+from relax_plugin.evaluation.page import explanation_page, script_data, template
 from relax_plugin.evaluation.readable import COST, QUALITY
 from relax_plugin.evaluation.svg import PAGE_COLOURS, inline
 
@@ -46,7 +47,8 @@ def write_report(
         A sentence below the title.
     """
     text = render(rows, title=title, command=command, versions=versions, machine=machine, note=note)
-    return write_page(text, path)
+    write_text(path, text)
+    return path
 
 
 def render(

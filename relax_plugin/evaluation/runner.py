@@ -10,7 +10,6 @@ import json
 import os
 import re
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.errors import InputError, MissingExtraError
+from relax_plugin.evaluation.files import replacing, write_text
 from relax_plugin.evaluation.judge import COLUMNS, Method, Row, Unit
 from relax_plugin.evaluation.tasks import Task, check_task_name
 from relax_plugin.evaluation.worker import POOL, run_unit
@@ -128,11 +128,10 @@ class Store:
 
     def write(self, unit: Unit, rows: list[Row]) -> None:
         path = self.path(unit)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         # Any text must come back, whatever an exception says: line ends of all kinds, and what is no Unicode.
         safe: dict[str, Any] = {"quoting": csv.QUOTE_NONNUMERIC, "errors": "backslashreplace"}
-        pd.DataFrame(rows, columns=list(COLUMNS)).to_csv(temporary, index=False, compression="gzip", **safe)
-        os.replace(temporary, path)
+        with replacing(path) as temporary:
+            pd.DataFrame(rows, columns=list(COLUMNS)).to_csv(temporary, index=False, compression="gzip", **safe)
 
     def note(self, command: str) -> None:
         """Remember what was run with which versions, on which machine."""
@@ -220,14 +219,6 @@ def environment() -> dict[str, Any]:
             versions[name] = metadata.version(name)
     machine = f"{os.cpu_count()} cores, {sys.platform}"
     return {"versions": {"python": sys.version.split()[0], **versions}, "machine": machine}
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
 
 
 def _results(
