@@ -120,7 +120,7 @@ class DiceExplainer(CounterfactualExplainer):
         Model rows DiCE may ask for one query: without first individuals the genetic method would never end.
     """
 
-    supports = Supports(labels_only=False)
+    supports = Supports(labels_only=False, extra="dice")
     method: ClassVar[str]
     second: ClassVar[dict[str, dict[str, Any]]] = {}  # stage and arguments of what is tried where DiCE finds nothing
 

@@ -31,6 +31,7 @@ class Supports:
     tasks: tuple[str, ...] = ("classification", "regression")
     categorical: bool = True
     labels_only: bool = True
+    extra: str | None = None  # of this package, which installs what the method needs
 
 
 class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]

@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -29,11 +30,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for command in (demo, explain, list_, bench, report, figures):
         command.add(commands)
     chosen = parser.parse_args(arguments)
+    chosen.said = shlex.join(["relax-plugin", *(sys.argv[1:] if arguments is None else arguments)])
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     try:
         code: int = chosen.run(chosen)
     except ReLAXError as error:
         print(f"relax-plugin: {error}", file=sys.stderr)
+        return REFUSED
+    except OSError as error:  # a folder that cannot be written, a scheduler that does not answer
+        print(f"relax-plugin: {type(error).__name__}: {error}.", file=sys.stderr)
         return REFUSED
     except KeyboardInterrupt:
         print("relax-plugin: interrupted.", file=sys.stderr)

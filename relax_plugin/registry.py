@@ -45,13 +45,14 @@ def explainer_class(name: str) -> tuple[type["CounterfactualExplainer"], dict[st
         return getattr(import_module(module), attribute), dict(options)
     others = _entry_points()
     if name in others:
+        where = f"the explainer {name!r} of another package ({others[name].value})"
         try:
-            return others[name].load(), {}
-        except (ImportError, AttributeError) as error:
-            where = others[name].value
-            raise UnknownNameError(
-                f"the explainer {name!r} of another package ({where}) cannot be loaded: {error}."
-            ) from error
+            explainer: Any = others[name].load()
+        except Exception as error:  # whatever a stranger's module does when it is imported
+            raise UnknownNameError(f"{where} cannot be loaded: {type(error).__name__} {error}.") from error
+        if not inspect.isclass(explainer) or not hasattr(explainer, "supports"):
+            raise UnknownNameError(f"{where} is no subclass of CounterfactualExplainer.")
+        return explainer, {}
     raise UnknownNameError(f"there is no explainer {name!r}; {did_you_mean(name, list_explainers())}")
 
 

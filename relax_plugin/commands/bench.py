@@ -2,7 +2,6 @@
 
 import argparse
 import inspect
-import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ def add(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "bench",
         help="measure methods on tasks over several seeds",
-        description="Runs each method on each task with each seed in a process of its own, and prints the table.",
+        description="Runs each method on each task and seed in a process that can be ended, and prints the table.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -58,7 +57,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side (default 2)")
     parser.add_argument("--backend", choices=("threading", "dask"), default="threading", help="where joblib runs them")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="of the Dask cluster, such as tcp://127.0.0.1:8786")
-    parser.add_argument("--retry", action="store_true", help="run again what crashed or timed out")
+    parser.add_argument("--retry", action="store_true", help="run again what crashed, timed out or was skipped")
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -85,7 +84,7 @@ def run(chosen: argparse.Namespace) -> int:
         backend=chosen.backend,
         scheduler=chosen.scheduler,
         retry=chosen.retry,
-        command=f"relax-plugin {shlex.join(sys.argv[1:])}",
+        command=chosen.said,
         progress=say_done,
     )
     table, failed = tables.summary(rows), tables.failures(rows)

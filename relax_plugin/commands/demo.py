@@ -8,6 +8,7 @@ from typing import Any
 
 from relax_plugin.commands.bench import say_done
 from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
+from relax_plugin.errors import InputError
 
 TASK = "breast_cancer/rf"
 METHODS = ("relax-global", "relax-local", "nearest-ct", "greedy", "move-table", "dice-random", "dice-kdtree", "lore")
@@ -34,6 +35,8 @@ def run(chosen: argparse.Namespace) -> int:
     from relax_plugin.evaluation import runner, tables
     from relax_plugin.evaluation.report import write_report
 
+    if chosen.report.is_dir() or not chosen.report.parent.is_dir():  # better known before than after
+        raise InputError(f"the report {chosen.report} cannot be written; give a file in a folder that exists.")
     command = f"relax-plugin demo --seed {chosen.seed}"
     subsets = ", ".join(f"{method} on the first {rows}" for method, rows in SLOW.items())
     note = f"Slow methods are given fewer test rows: {subsets}. Common columns compare on the same rows."

@@ -116,7 +116,7 @@ def run(chosen: argparse.Namespace) -> int:
     explainer = make_explainer(method, blackbox, space, goal=goal, seed=chosen.seed, **options)
     result = explainer.fit(training).explain(queries, n=chosen.n, vary=vary)
     found = Found(result, queries.index.to_numpy())
-    _write(chosen, found)
+    _write(chosen, found, explainer.blackbox_.classes)
     solved, cost = int(result.found.any(axis=1).sum()), result.rows_queried.mean()
     summary = f"{solved} of {len(result)} rows have a counterfactual ({method}, {cost:.1f} model rows each)."
     if chosen.json:
@@ -232,7 +232,7 @@ def _queries(chosen: argparse.Namespace, training: pd.DataFrame) -> pd.DataFrame
     return training.iloc[list(dict.fromkeys(chosen.rows))]
 
 
-def _write(chosen: argparse.Namespace, found: Found) -> None:
+def _write(chosen: argparse.Namespace, found: Found, classes: Any) -> None:
     """Write the files asked for, none before all of them are made."""
     from relax_plugin.evaluation.files import write_text
     from relax_plugin.evaluation.page import explanation_page
@@ -244,7 +244,8 @@ def _write(chosen: argparse.Namespace, found: Found) -> None:
     if chosen.html is not None:
         source = chosen.queries or chosen.training
         note = f"Model {chosen.model.name}, method {chosen.method}, seed {chosen.seed}; {found.rows_of(source.name)}."
-        texts[chosen.html] = explanation_page(found.result, title=f"Counterfactuals for {source.name}", note=note)
+        title = f"Counterfactuals for {source.name}"
+        texts[chosen.html] = explanation_page(found.result, title=title, note=note, classes=classes)
     for path, text in texts.items():
         try:
             write_text(path, text)

@@ -36,6 +36,7 @@ def run(chosen: argparse.Namespace) -> int:
     shown = pd.DataFrame(methods).set_index("method")
     shown["tasks"] = shown["tasks"].map(", ".join)
     shown["options"] = shown["options"].map(lambda options: " ".join(f"{k}={v}" for k, v in options.items()))
+    shown["extra"] = shown["extra"].map(lambda extra: f"[{extra}]" if extra else "")
     for column in ("categorical", "labels only"):
         shown[column] = shown[column].map({True: "yes", False: "no"})
     print("Methods (bench and explain take them by name, with options: greedy:quantiles=10)\n")
@@ -61,6 +62,7 @@ def _methods() -> list[dict[str, Any]]:
                 "tasks": list(explainer.supports.tasks),
                 "categorical": explainer.supports.categorical,
                 "labels only": explainer.supports.labels_only,
+                "extra": explainer.supports.extra,
                 "options": options,
             }
         )

@@ -6,17 +6,21 @@ from typing import Any
 
 from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
 
+TABLES = ("summary", "validity-at-k", "anytime", "by-class", "failures")  # functions of relax_plugin.evaluation.tables
+
 
 def add(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "report",
         help="an HTML page of the results of bench",
         description="Reads the rows that bench stored and writes one self-contained page; nothing is measured again.",
-        epilog="examples:\n  relax-plugin report bench-results\n  relax-plugin report bench-results --output page.html",
+        epilog="examples:\n  relax-plugin report bench-results\n  relax-plugin report bench-results --output page.html"
+        "\n  relax-plugin report bench-results --table validity-at-k --json",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", type=Path, help="output folder of bench")
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: report.html in the folder")
+    parser.add_argument("--table", choices=TABLES, default="summary", help="which table to print (default summary)")
     parser.add_argument("--title", default="Counterfactual explainers compared", help="of the page")
     add_json(parser)
     parser.set_defaults(run=run)
@@ -39,10 +43,10 @@ def run(chosen: argparse.Namespace) -> int:
         versions=last.get("versions"),
         machine=last.get("machine"),
     )
-    table = tables.summary(rows)
+    table = getattr(tables, chosen.table.replace("-", "_"))(rows)
     if chosen.json:
         print_table(table, as_json=True)
     else:
-        print_table(tables.readable(table), as_json=False)
+        print_table(tables.readable(table) if chosen.table == "summary" else table, as_json=False)
         print(f"\nThe page: {path}")
     return INCOMPLETE if rows["state"].isin(["crashed", "timed out"]).any() else DONE

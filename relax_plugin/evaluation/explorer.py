@@ -75,8 +75,7 @@ def _by_instance(rows: pd.DataFrame, features: list[str], order: list[int]) -> l
 def _result(row: dict[Any, Any], place: dict[str, int]) -> dict[str, Any]:
     return {
         "valid": bool(row["valid"]),
-        "reason": str(row["reason"]),
-        "sentence": capitalised(str(row["sentence"])),
+        "sentence": capitalised(str(row["sentence"] if row["valid"] else f"No counterfactual; {row['reason']}.")),
         "before": str(row["before"]),
         "after": str(row["after"]),
         "probability": [_number(row["probability_before"], 4), _number(row["probability_after"], 4)],
@@ -86,7 +85,6 @@ def _result(row: dict[Any, Any], place: dict[str, int]) -> dict[str, Any]:
         "sparsity": _number(row["sparsity"], 0),
         "proximity": _number(row["proximity"], 2),
         "rows": _number(row["rows"], 0),
-        "stage": str(row["stage"]),
     }
 
 

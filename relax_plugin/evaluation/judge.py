@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from relax_plugin.results import Counterfactuals, shown
 Row = dict[str, Any]
 NEIGHBOURS = 5  # training rows of the reached answer that plausibility is measured by
 
-UNIT_COLUMNS = ("task", "method", "seed", "state", "reason", "instances", "features")
+UNIT_COLUMNS = ("task", "method", "seed", "state", "reason", "instances", "features", "kind", "max_changes")
 COST_COLUMNS = tuple(f"{part}_{what}" for part in ("fit", "explain") for what in ("seconds", "cpu", "rows", "calls"))
 TIME_COLUMNS = ("model_seconds", "task_seconds", "harness_seconds")
 INSTANCE_COLUMNS = (
@@ -86,7 +86,7 @@ class Unit:
         row: Row = dict.fromkeys(COLUMNS, np.nan)
         nothing = {"claimed": False, "valid": False, "changes": "[]"}
         nothing |= dict.fromkeys(("instances", "features", "violations", "found_count"), 0)
-        texts = dict.fromkeys(("before", "after", "stage", "sentence", "query"), "")
+        texts = dict.fromkeys(("kind", "before", "after", "stage", "sentence", "query"), "")
         row |= {"task": self.task_name, "method": self.method.label, "seed": self.seed, "instance": -1}
         return row | nothing | texts | {"state": state, "reason": reason} | known
 
@@ -96,15 +96,17 @@ def judge(unit: Unit, task: Task) -> list[Row]:
     started = time.perf_counter()
     training, queries = task.X_train.copy(), task.X_test.iloc[: unit.rows]
     handed_out = queries.copy()  # whatever a method does to its rows, the judge and the next method have their own
-    size = {"instances": len(queries), "features": len(task.space)}
+    kind = BlackBox(task.model, task.space).task
+    size: Row = {"instances": len(queries), "features": len(task.space), "kind": kind}
     method, options = unit.method, dict(unit.method.options)
     if unit.max_changes is not None:
         options.setdefault("max_changes", unit.max_changes)
     blackbox = BlackBox(task.model, task.space)
-    clock = _Clock(blackbox)
     try:
+        # Importing what a method needs comes before its clock: it is paid once in a process, by whoever is first.
         explainer = make_explainer(method.explainer, blackbox, task.space, goal=task.goal, seed=unit.seed, **options)
         max_changes = options.get("max_changes", explainer.max_changes)
+        clock = _Clock(blackbox)
         explainer.fit(training)
     except (UnsupportedError, MissingExtraError) as error:
         because = str(error) if isinstance(error, UnsupportedError) else f"skipped because {error}"
@@ -113,41 +115,49 @@ def judge(unit: Unit, task: Task) -> list[Row]:
     result = explainer.explain(handed_out, n=unit.n)
     costs |= clock.lap("explain")
     costs["model_seconds"] = blackbox.seconds
-    rows = Examination(task, queries, result, max_changes).rows()
+    size["max_changes"] = np.nan if max_changes is None else max_changes
+    rows = Examination(task, queries, result, max_changes, costs["explain_rows"]).rows()
     costs["harness_seconds"] = time.perf_counter() - started - costs["fit_seconds"] - costs["explain_seconds"]
     shared = {"task": unit.task_name, "method": method.label, "seed": unit.seed, "state": "ok", "task_seconds": np.nan}
     return [{name: (shared | size | costs | row)[name] for name in COLUMNS} for row in rows]
 
 
 class Examination:
-    """What the judge finds out about the counterfactuals of one unit (first slot; `diversity` over all).
+    """What the judge finds out about the counterfactuals of one unit (first slot; count and diversity over all).
 
-    The model is asked directly; the explainer's own black box, verdict and books are not used.
+    The model is asked directly, and its rows are counted here: the explainer's own word is not taken.
     """
 
     def __init__(
-        self, task: Task, queries: pd.DataFrame, result: Counterfactuals, max_changes: int | None = None
+        self, task: Task, queries: pd.DataFrame, result: Counterfactuals, max_changes: int | None, rows_asked: float
     ) -> None:
-        self.task, self.queries, self.result, self.max_changes = task, queries, result, max_changes
+        self.task, self.queries, self.result = task, queries, result
+        self.max_changes, self.rows_asked = max_changes, rows_asked
         self.space, self.limits = task.space, task.space.limits()
         self.blackbox, self.training, self.known = _acquainted(task)
         self.before = self.blackbox.confirm(queries)
         self.goal: BoundGoal = (task.goal or Goal.flip()).bind(self.blackbox, self.before)
 
-    @cached_property
-    def delivered(self) -> pd.DataFrame:
-        """The first counterfactual of each query that is said to have one, as the user gets it."""
-        return self.result.frame.query("cf_id == 0")
-
     def rows(self) -> list[Row]:
         """One row for each instance."""
-        n = len(self.queries)
-        ids: Integers = self.delivered["query_id"].to_numpy()
-        rows = self.delivered[self.space.names]
-        start, values = self.space.values(self.queries)[ids], self.space.values(rows)
+        frame, n = self.result.frame, len(self.queries)
+        query, slot = frame["query_id"].to_numpy(), frame["cf_id"].to_numpy()
+        rows = frame[self.space.names]
+        start, values = self.space.values(self.queries)[query], self.space.values(rows)
         answer = self.blackbox.confirm(rows) if len(rows) else self.blackbox.ask(values)
         violated = metrics.violations(self.space, self.limits, start, values, self.max_changes)
-        good = self.goal.rows(ids).met(answer) & (violated == 0)
+        good = self.goal.rows(query).met(answer) & (violated == 0)
+        confirmed = np.zeros(self.result.found.shape, dtype=bool)
+        confirmed[query, slot] = good
+        first = np.flatnonzero(slot == 0)
+        ids, start, values, answer, violated = (
+            query[first],
+            start[first],
+            values[first],
+            answer.rows(first),
+            violated[first],
+        )
+        good = good[first]
 
         def everywhere(numbers: Any, nothing: Any, where: Booleans | None = None) -> Any:
             """Numbers of delivered rows as an array over all queries."""
@@ -157,7 +167,7 @@ class Examination:
             return column
 
         probability = self._probabilities(answer, ids)
-        valid = everywhere(good, False)
+        valid = confirmed[:, 0]
         columns: dict[str, Any] = {
             "instance": np.arange(n),
             "claimed": self.result.found[:, 0],
@@ -168,8 +178,8 @@ class Examination:
             "redundant": everywhere(self._redundant(start, values, ids), np.nan, good),
             "inside_box": everywhere(metrics.inside_box(self.space, values, self.training), np.nan, good),
             "neighbour_distance": everywhere(self._plausibility(values, answer), np.nan, good),
-            "found_count": self.result.found.sum(axis=1),
-            "diversity": metrics.diversity(self.space, self.result.values, self.result.found),
+            "found_count": confirmed.sum(axis=1),
+            "diversity": metrics.diversity(self.space, self.result.values, confirmed),
             "before": self._text(self.before),
             "after": everywhere(self._text(answer), ""),
             "probability_before": everywhere(probability[0], np.nan),
@@ -177,11 +187,16 @@ class Examination:
             "stage": self.result.stage[:, 0],
             "reason": np.where(valid, "", self._reasons(everywhere(violated, 0))),
             "sentence": np.array(self.result.sentences(), dtype=object),
-            "rows": self.result.rows_queried,
+            "rows": self._rows_spent(),
             "query": [_json(row) for row in self.queries.to_dict("records")],
             "changes": self._changes(valid),
         }
         return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+
+    def _rows_spent(self) -> Any:
+        """Model rows of each instance, if the method's books agree with the judge's count; else the count, evenly."""
+        told = np.asarray(self.result.rows_queried, dtype=np.float64)
+        return told if told.sum() == self.rows_asked else np.full(len(told), self.rows_asked / max(len(told), 1))
 
     def _redundant(self, start: Values, values: Values, ids: Integers) -> Integers:
         def meets(candidates: Values, owner: Integers) -> Booleans:

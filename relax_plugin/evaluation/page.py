@@ -1,6 +1,7 @@
 """Self-contained HTML pages: the templates, safe data in scripts, whole files, and the page of some explanations."""
 
 import json
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -38,7 +39,9 @@ def capitalised(sentence: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def explanation_page(counterfactuals: Counterfactuals, *, title: str, note: str | None = None) -> str:
+def explanation_page(
+    counterfactuals: Counterfactuals, *, title: str, note: str | None = None, classes: Sequence[Any] | None = None
+) -> str:
     """A page with the counterfactuals of each query: sentence, changed cells, answers before and after.
 
     Parameters
@@ -48,8 +51,10 @@ def explanation_page(counterfactuals: Counterfactuals, *, title: str, note: str 
     title : str
     note : str, optional
         A sentence below the title: which model, which method, under which constraints.
+    classes : sequence, optional
+        Labels in the order of the model's probabilities, which are not shown without.
     """
-    queries = _queries(counterfactuals)
+    queries = _queries(counterfactuals, classes)
     return template("explanations.html.jinja").render(
         title=title,
         note=note,
@@ -61,12 +66,12 @@ def explanation_page(counterfactuals: Counterfactuals, *, title: str, note: str 
     )
 
 
-def _queries(result: Counterfactuals) -> list[dict[str, Any]]:
+def _queries(result: Counterfactuals, classes: Sequence[Any] | None) -> list[dict[str, Any]]:
     """What the page shows of each query."""
     by_slot: dict[tuple[int, int], list[tuple[str, str, str]]] = {}
     for query, slot, name, old, new in result.changes().itertuples(index=False, name=None):
         by_slot.setdefault((int(query), int(slot)), []).append((str(name), shown(old), shown(new)))
-    probability = _probabilities(result)
+    probability = _probabilities(result, classes)
     names = result.queries.index if isinstance(result.queries, pd.DataFrame) else range(len(result))
     return [
         {
@@ -86,20 +91,15 @@ def _queries(result: Counterfactuals) -> list[dict[str, Any]]:
     ]
 
 
-def _probabilities(result: Counterfactuals) -> Any:
-    """Of the class reached, at the query and at the counterfactual (queries, slots, 2); None if scores are no such.
-
-    The result names the class reached but not its column among the scores: that is the column which is largest, in
-    sum, where the model gave this answer.
-    """
+def _probabilities(result: Counterfactuals, classes: Sequence[Any] | None) -> Any:
+    """Of the class reached, at the query and at the counterfactual (queries, slots, 2); None if scores are no such."""
     before, after = result.scores_before, result.scores_after
-    if before is None or after is None or before.ndim != 2 or len(before) == 0:
+    if before is None or after is None or classes is None or before.shape != (len(result), len(classes)):
         return None
     told = np.concatenate([before, after[result.found]])
     if (told < 0.0).any() or not np.allclose(told.sum(axis=1), 1.0, atol=1e-3):
         return None  # margins
-    labels = np.concatenate([result.before, result.after[result.found]]).astype(str)
-    column = {label: int(told[labels == label].sum(axis=0).argmax()) for label in set(labels)}
+    column = {str(label): position for position, label in enumerate(classes)}
     positions = np.array([[column.get(str(label), 0) for label in of_query] for of_query in result.after])
     rows, slots = np.indices(positions.shape)
     return np.stack([before[rows, positions], after[rows, slots, positions]], axis=2)

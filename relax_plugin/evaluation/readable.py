@@ -87,13 +87,18 @@ QUALITY = (
         "neighbours", "neighbours", hundredths,
         "distance to the 5 nearest training rows of the answer reached: lower is more plausible",
     ),
+    Column("found", "found", hundredths, "counterfactuals found for a query; above 1 only where several are asked for"),
+    Column("diversity", "diversity", hundredths, "mean distance between the counterfactuals of a query, if several"),
 )  # fmt: skip
 COST = (
     Column("training rows", "training rows", count, "rows the model was asked in fit, once", "low"),
     Column("rows", "rows a query", tenths, "rows the model was asked to explain one query, mean", "low"),
+    Column("max changes", "changes at most", count, "the method's limit of changed features; \N{EN DASH}: none"),
     Column("calls", "calls", count, "calls of the model to explain all queries"),
     Column("fit s", "fit, s", digits, "wall seconds to prepare, once", "low"),
+    Column("fit CPU s", "fit, CPU s", digits, "the same in CPU seconds", "low"),
     Column("explain s", "explain, s", digits, "wall seconds to explain all queries"),
+    Column("explain CPU s", "explain, CPU s", digits, "the same in CPU seconds"),
     Column("ms each", "a query, ms", digits, "wall milliseconds to explain one query, fit not included", "low"),
     Column("in model", "in model", percent, "share of the seconds spent inside the model"),
     Column("instances", "queries", count, "test rows the method was asked to explain, for each seed"),

@@ -1,4 +1,4 @@
-"""The runner: tasks × methods × seeds, each unit in a process of its own, stored as it is done.
+"""The runner: tasks × methods × seeds, each unit in a process that can be ended, stored as it is done.
 
 A unit is stored whole, under its own name, by writing a temporary file and renaming it. Whatever ends the run loses at
 most the units under way; run again, it does what is not stored yet.
@@ -25,11 +25,11 @@ import pandas as pd
 from relax_plugin.errors import InputError, MissingExtraError
 from relax_plugin.evaluation.files import replacing, write_text
 from relax_plugin.evaluation.judge import COLUMNS, Method, Row, Unit
-from relax_plugin.evaluation.tasks import Task, check_task_name
+from relax_plugin.evaluation.tasks import ALIASES, Task, check_task_name
 from relax_plugin.evaluation.worker import POOL, run_unit
 from relax_plugin.registry import check_options
 
-TEXTS = ("task", "method", "state", "reason", "before", "after", "stage", "sentence", "query", "changes")
+TEXTS = ("task", "method", "state", "reason", "kind", "before", "after", "stage", "sentence", "query", "changes")
 WHOLE = ("seed", "instance", "instances", "features", "violations", "found_count")
 YES_NO = ("claimed", "valid")
 VERSIONS_OF = ("relax-plugin", "torch", "numpy", "pandas", "scikit-learn", "xgboost", "dice-ml")
@@ -90,7 +90,7 @@ class Plan:
         for label in self.method_rows:
             if label not in labels:
                 raise InputError(f"rows are given for method {label!r}, which is not run; methods are {labels}.")
-        names = [task if isinstance(task, str) else task.name for task in self.tasks]
+        names = [ALIASES.get(task, task) if isinstance(task, str) else task.name for task in self.tasks]
         given: dict[str, list[Any]] = {"task": names, "method": labels, "seed": list(self.seeds)}
         for what, values in given.items():
             twice = [value for value in values if values.count(value) > 1]
@@ -117,14 +117,14 @@ class Store:
         return self.units / f"{_slug(unit)}-{_digest(_settings(unit))}.csv.gz"
 
     def done(self, unit: Unit, *, retry: bool = False) -> bool:
-        """Whether the unit is stored; with `retry`, one that crashed or timed out is not."""
+        """Whether the unit is stored; with `retry`, one that crashed, timed out or was skipped is not."""
         path = self.path(unit)
         if [other for other in self.units.glob(f"{_slug(unit)}-*.csv.gz") if other != path]:
             raise InputError(
                 f"{self.folder} holds {unit.method.label} on {unit.task_name} with seed {unit.seed}, but with other "
-                "rows, n, max_changes or options; give another output folder."
+                "rows, n, max_changes, options, data or version of this package; give another output folder."
             )
-        return path.exists() and not (retry and _read(path)["state"].isin(["crashed", "timed out"]).any())
+        return path.exists() and not (retry and (_read(path)["state"] != "ok").any())
 
     def write(self, unit: Unit, rows: list[Row]) -> None:
         path = self.path(unit)
@@ -145,7 +145,7 @@ class Store:
         return notes
 
     def rows(self) -> pd.DataFrame:
-        """All rows, in the order of task, method, seed and instance."""
+        """All rows, unit by unit in the order of their file names."""
         parts = [_read(path) for path in sorted(self.units.glob("*.csv.gz"))]
         if not parts:
             raise InputError(f"{self.folder} holds no results; `relax-plugin bench --output {self.folder}` makes some.")
@@ -171,13 +171,13 @@ def run(
     folder : path
         Results of earlier runs in it are kept and not run again.
     jobs : int
-        Units side by side, each in a process of its own.
+        Units side by side, each in a worker process, which is used again as long as nothing goes wrong in it.
     backend : "threading" or "dask"
         Where joblib sends the units: to threads here, or to a Dask cluster, which then needs `scheduler`.
     scheduler : str, optional
         Address of a Dask scheduler, such as ``tcp://127.0.0.1:8786``.
     retry : bool
-        Run again what crashed or timed out.
+        Run again what crashed, timed out or was skipped.
     command : str
         Remembered as the way to reproduce the run.
     progress : callable, optional
@@ -188,6 +188,8 @@ def run(
         raise InputError(f"jobs is {jobs}, but must be at least 1.")
     if backend not in ("threading", "dask"):
         raise InputError(f"there is no backend {backend!r}; known are 'threading' and 'dask'.")
+    if backend == "threading" and scheduler is not None:
+        raise InputError(f"the scheduler {scheduler} is for backend 'dask', but the backend is 'threading'.")
     if backend == "dask" and scheduler is None:
         raise InputError("backend 'dask' needs the address of a scheduler, such as tcp://127.0.0.1:8786.")
     open_ = [unit for unit in units if not store.done(unit, retry=retry)]
@@ -247,7 +249,10 @@ def _client(scheduler: str | None) -> Any:
 
 
 def _settings(unit: Unit) -> tuple[Any, ...]:
-    return unit.rows, unit.n, unit.max_changes, repr(sorted(unit.method.options.items()))
+    """What, besides its name, makes a unit this one. The model of a Task of your own is not looked into."""
+    data = "" if isinstance(unit.task, str) else joblib.hash((unit.task.X_train, unit.task.X_test))
+    method = unit.method.explainer, repr(sorted(unit.method.options.items()))
+    return unit.rows, unit.n, unit.max_changes, *method, data, metadata.version("relax-plugin")
 
 
 def _slug(unit: Unit) -> str:

@@ -18,12 +18,15 @@ PLAIN = {  # column of the table -> column of the rows, averaged over the instan
     "inside box": "inside_box",
     "neighbours": "neighbour_distance",
     "rows": "rows",
+    "found": "found_count",
+    "diversity": "diversity",
 }
-MOST_CLASSES = 20  # more different answers than that are numbers
 WITH_DEVIATION = ("validity", "L0", "L1")
+OF_ALL_SEEDS = ("L0", "L1", "L0 common", "L1 common")  # a seed without them must not make a method look better
 NUMBERS = [
     *("instances", "validity", "worst class", "L0", "L1", "L0 common", "L1 common", "common"),
-    *(*PLAIN, "calls", "training rows", "fit s", "explain s", "ms each", "in model"),
+    *(*PLAIN, "max changes", "calls", "training rows", "fit s", "fit CPU s", "explain s", "explain CPU s"),
+    *("ms each", "in model"),
 ]
 
 
@@ -32,9 +35,11 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
 
     Columns: `seeds` and `instances` (of each seed); `validity` over all instances, and of the `worst class`; `L0`
     (features changed) and `L1` (standardised distance) over the method's own valid ones, and again over the `common`
-    instances that all methods of the task solved; `violations` of constraints (in sum); `redundant` changes;
-    plausibility as `inside box` (share) and distance to `neighbours`; model `rows` and `calls`; wall seconds of `fit`
-    and `explain`, milliseconds `each`, and the share of them spent `in model`; units `failed` and `skipped`.
+    instances that all methods of the task solved (none of these four if a seed has none); `violations` of constraints
+    (in sum); `redundant` changes; plausibility as `inside box` (share) and distance to `neighbours`; counterfactuals
+    `found` and their `diversity` where several are asked for; the method's limit of `max changes`, if it has one; model
+    `rows` and `calls`; wall and CPU seconds of `fit` and `explain`, milliseconds `each`, and the share of them spent
+    `in model`; units `failed` and `skipped`.
     """
     records = []
     for (task, method), units in _units(rows).items():
@@ -42,7 +47,7 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
         numbers = pd.DataFrame([_numbers(unit, solved) for unit, solved in _with_common(rows, ran)], columns=NUMBERS)
         record: dict[str, Any] = {"task": task, "method": method, "seeds": len(ran)}
         for name in NUMBERS:
-            known = numbers[name].dropna()
+            known = numbers[name] if name in OF_ALL_SEEDS else numbers[name].dropna()
             record[name], deviation = metrics.mean_and_deviation(known) if len(known) else (np.nan, np.nan)
             if name in WITH_DEVIATION:
                 record[f"± {name}"] = deviation
@@ -127,8 +132,11 @@ def _numbers(unit: pd.DataFrame, solved_by_all: set[int]) -> dict[str, float]:
         "violations": float(unit["violations"].sum()),
         "calls": first["explain_calls"],
         "training rows": first["fit_rows"],
+        "max changes": first["max_changes"],
         "fit s": first["fit_seconds"],
+        "fit CPU s": first["fit_cpu"],
         "explain s": first["explain_seconds"],
+        "explain CPU s": first["explain_cpu"],
         "ms each": 1000 * first["explain_seconds"] / max(first["instances"], 1),
         "in model": first["model_seconds"] / seconds if seconds > 0 else np.nan,
     }
@@ -137,16 +145,9 @@ def _numbers(unit: pd.DataFrame, solved_by_all: set[int]) -> dict[str, float]:
 def _validity_by_class(unit: pd.DataFrame) -> dict[str, float]:
     """A regressor's answers are no classes: its instances form one group."""
     before, valid = unit["before"].to_numpy(), unit["valid"].to_numpy()
-    if len(set(before)) > MOST_CLASSES or any(_is_fraction(answer) for answer in set(before)):
+    if unit["kind"].iloc[0] == "regression":
         before = np.full(len(before), "all")
     return metrics.validity_by_class(valid, before)
-
-
-def _is_fraction(answer: str) -> bool:
-    try:
-        return not float(answer).is_integer()
-    except ValueError:
-        return False
 
 
 def _at_most(unit: pd.DataFrame, caps: Any) -> Any:
@@ -173,6 +174,7 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
     """The summary for people: the columns one looks at first, as text with deviations beside the means."""
     shown = pd.DataFrame(index=table.index)
     shown["instances"] = table["instances"].map(_whole)
+    shown["max changes"] = table["max changes"].map(_whole)
     for name in WITH_DEVIATION:
         shown[name] = [_with_deviation(*pair) for pair in zip(table[name], table[f"± {name}"], strict=True)]
     for name in ("L0 common", "L1 common"):
@@ -181,6 +183,9 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
         shown[name] = table[name].map(_whole)
     shown["fit s"] = table["fit s"].map(lambda number: _number(number, 1))
     shown["ms each"] = table["ms each"].map(lambda number: _number(number, 1))
+    if (table["found"] > 1).any():
+        for name in ("found", "diversity"):
+            shown[name] = table[name].map(lambda number: _number(number, 2))
     for name in ("failed", "skipped"):
         if table[name].any():
             shown[name] = table[name].map(_whole)

@@ -105,6 +105,7 @@ def describe_tasks() -> list[dict[str, Any]]:
                 "features": dataset.X.shape[1],
                 "categorical": len(dataset.constraints.get("categorical", ())),
                 "model": recipe.model,
+                "extra": "[xgboost]" if recipe.make_model is _gradient_boosting else "",
             }
         )
     return described

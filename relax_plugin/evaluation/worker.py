@@ -74,6 +74,8 @@ class Worker:
                 return [self._lost(unit, phase, late.is_set(), limit)]
             finally:
                 timer.cancel()
+                timer.join()  # one that fires just now has ended the process
+                self.lost = self.lost or late.is_set()
             if "loaded" not in answer:
                 break
         for line in answer.get("traceback", "").splitlines():

@@ -51,7 +51,15 @@ def _unit(task: str, method: str, seed: int, rng: np.random.Generator) -> list[d
 
 def _named(task: str, method: str, seed: int, instance: int, state: str) -> dict[str, Any]:
     names = {"task": task, "method": method, "seed": seed, "instance": instance, "state": state}
-    return {**names, "reason": "", "instances": INSTANCES, "features": len(FEATURES[task])}
+    kind = "regression" if task == PRICES else "classification"
+    return {
+        **names,
+        "reason": "",
+        "instances": INSTANCES,
+        "features": len(FEATURES[task]),
+        "kind": kind,
+        "max_changes": 3.0,
+    }
 
 
 def _query(task: str, rng: np.random.Generator) -> dict[str, Any]:
