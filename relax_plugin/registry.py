@@ -50,7 +50,7 @@ def explainer_class(name: str) -> tuple[type["CounterfactualExplainer"], dict[st
             explainer: Any = others[name].load()
         except Exception as error:  # whatever a stranger's module does when it is imported
             raise UnknownNameError(f"{where} cannot be loaded: {type(error).__name__} {error}.") from error
-        if not inspect.isclass(explainer) or not hasattr(explainer, "supports"):
+        if not callable(explainer) or not hasattr(explainer, "supports"):
             raise UnknownNameError(f"{where} is no subclass of CounterfactualExplainer.")
         return explainer, {}
     raise UnknownNameError(f"there is no explainer {name!r}; {did_you_mean(name, list_explainers())}")
