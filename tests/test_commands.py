@@ -120,6 +120,8 @@ def test_bench_says_by_its_exit_code_that_a_method_was_ended(
         (["--method-rows", "lore"], "METHOD=N"),
         (["--method-rows", "lore=5"], "which is not run"),
         (["--backend", "dask"], "needs the address of a scheduler"),
+        (["--scheduler", "tcp://127.0.0.1:1"], "is for backend 'dask'"),
+        (["--tasks", "boston/mlp", "boston/mlp-0.4"], "given twice"),
     ],
 )
 def test_bench_refuses_what_it_cannot_run(
@@ -176,6 +178,25 @@ def test_report_writes_a_page_of_the_stored_rows(
     assert (results / "report.html").exists()
     assert main(["report", str(tmp_path / "nowhere")]) == 2
     assert "holds no results" in capsys.readouterr().err
+
+
+def test_report_prints_any_table(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for table, column in (("validity-at-k", "k"), ("anytime", "rows"), ("by-class", "class"), ("failures", None)):
+        assert main(["report", str(results), "--table", table, "--json"]) == 0
+        lines = json.loads(capsys.readouterr().out)
+        assert (
+            lines == [] if column is None else {line["method"] for line in lines} == set(load_rows(results)["method"])
+        )
+        assert all(column in line for line in lines)
+
+
+def test_what_cannot_be_written_is_refused(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    assert main(["bench", *QUICK, "--output", str(file / "folder")]) == 2
+    assert main(["report", str(results), "--output", str(file / "page.html")]) == 2
+    assert main(["demo", "--report", str(tmp_path / "nowhere" / "page.html")]) == 2
+    assert "in a folder that exists" in capsys.readouterr().err
 
 
 def test_a_wrong_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression
 
 from relax_plugin import FeatureSpace, Goal, make_explainer
 from relax_plugin.errors import InputError
-from relax_plugin.evaluation.judge import COLUMNS, NEIGHBOURS, Method, Row, Unit, judge
+from relax_plugin.evaluation.judge import COLUMNS, NEIGHBOURS, Examination, Method, Row, Unit, judge
 from relax_plugin.evaluation.tasks import Task
 
 TOLERANCE = 1e-9
@@ -295,3 +295,28 @@ def test_a_method_that_does_not_apply_is_one_row_with_the_reason_and_the_size() 
     (row,) = judged(small_task(), "extra")
     assert (row["state"], row["valid"]) == ("skipped", False)
     assert row["reason"] == "skipped because this method needs luck: pip install 'stranger[luck]'."
+
+
+def test_model_rows_are_the_judges_count_where_a_method_tells_others() -> None:
+    task = small_task()
+    queries = task.X_test
+    result = make_explainer("greedy", task.model, task.space).fit(task.X_train).explain(queries, n=2)
+    asked = float(result.rows_queried.sum())
+    honest = Examination(task, queries, result, None, asked).rows()
+    assert [row["rows"] for row in honest] == result.rows_queried.tolist()
+    result.rows_queried = np.zeros_like(result.rows_queried)
+    assert {row["rows"] for row in Examination(task, queries, result, None, asked).rows()} == {asked / len(queries)}
+
+
+def test_every_one_of_several_counterfactuals_is_asked_of_the_model_again() -> None:
+    task = small_task()
+    queries = task.X_test
+    result = make_explainer("greedy", task.model, task.space).fit(task.X_train).explain(queries, n=3)
+    told = [row["found_count"] for row in Examination(task, queries, result, None, 0.0).rows()]
+    assert told == result.found.sum(axis=1).tolist()
+    assert max(told) > 1
+    result.values[:, 1:] = result.start[:, None]  # what is said to be a second one is the query itself
+    del result.__dict__["frame"]
+    rows = Examination(task, queries, result, None, 0.0).rows()
+    assert [row["found_count"] for row in rows] == result.found[:, 0].astype(int).tolist()
+    assert all(np.isnan(row["diversity"]) for row in rows)
