@@ -90,6 +90,10 @@ class Counterfactuals:
 
     def changes(self) -> pd.DataFrame:
         """One row for each changed cell: query_id, cf_id, feature, from, to."""
+        return self._changes.copy()
+
+    @cached_property
+    def _changes(self) -> pd.DataFrame:
         original = self.space.frame(self.queries).reset_index(drop=True)
         ids = self.frame[["query_id", "cf_id"]].to_numpy()
         columns: dict[str, list[Any]] = {"query_id": [], "cf_id": [], "feature": [], "from": [], "to": []}

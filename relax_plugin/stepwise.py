@@ -29,13 +29,14 @@ class Moves:
         """
         features: list[Any] = []
         targets: list[Any] = []
+        limits = space.limits()
         for j, feature in enumerate(space.features):
             if feature.kind == "categorical":
                 own = np.arange(len(feature.categories), dtype=np.float64)
             else:
                 seen = np.unique(values[:, j])
                 inner = seen if len(seen) <= count else np.quantile(values[:, j], np.linspace(0, 1, count))
-                inner = np.unique(space.limits().round_cells(inner, np.full(len(inner), j)))
+                inner = np.unique(limits.round_cells(inner, np.full(len(inner), j)))
                 own = np.concatenate([[-np.inf], inner[1:-1], [np.inf]])
             features.append(np.full(len(own), j))
             targets.append(own)

@@ -119,7 +119,9 @@ def judge(unit: Unit, task: Task) -> list[Row]:
     rows = Examination(task, queries, result, max_changes, costs["explain_rows"]).rows()
     costs["harness_seconds"] = time.perf_counter() - started - costs["fit_seconds"] - costs["explain_seconds"]
     shared = {"task": unit.task_name, "method": method.label, "seed": unit.seed, "state": "ok", "task_seconds": np.nan}
-    return [{name: (shared | size | costs | row)[name] for name in COLUMNS} for row in rows]
+    for row in rows:
+        row |= shared | size | costs
+    return rows
 
 
 class Examination:
@@ -135,7 +137,7 @@ class Examination:
         self.max_changes, self.rows_asked = max_changes, rows_asked
         self.space, self.limits = task.space, task.space.limits()
         self.blackbox, self.training, self.known = _acquainted(task)
-        self.before = self.blackbox.confirm(queries)
+        self.before, self.texts = _asked(task, len(queries))
         self.goal: BoundGoal = (task.goal or Goal.flip()).bind(self.blackbox, self.before)
 
     def rows(self) -> list[Row]:
@@ -188,10 +190,12 @@ class Examination:
             "reason": np.where(valid, "", self._reasons(everywhere(violated, 0))),
             "sentence": np.array(self.result.sentences(), dtype=object),
             "rows": self._rows_spent(),
-            "query": [_json(row) for row in self.queries.to_dict("records")],
+            "query": self.texts,
             "changes": self._changes(valid),
         }
-        return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+        # Plain Python numbers: they are sent between processes several times faster than numpy's.
+        plain = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()]
+        return [dict(zip(columns, cells, strict=True)) for cells in zip(*plain, strict=True)]
 
     def _rows_spent(self) -> Any:
         """Model rows of each instance, if the method's books agree with the judge's count; else the count, evenly."""
@@ -249,6 +253,13 @@ def _acquainted(task: Task) -> tuple[BlackBox, Values, Floats]:
     """The judge's own view of a task's model: a black box, the training rows, and its answers to them."""
     blackbox, training = BlackBox(task.model, task.space), task.space.values(task.X_train)
     return blackbox, training, blackbox.learn(training).output
+
+
+@lru_cache(maxsize=4)
+def _asked(task: Task, rows: int) -> tuple[Answer, list[str]]:
+    """The model's answers to the first test rows, and these rows as JSON: the same for every method."""
+    queries = task.X_test.iloc[:rows]
+    return _acquainted(task)[0].confirm(queries), [_json(row) for row in queries.to_dict("records")]
 
 
 class _Clock:

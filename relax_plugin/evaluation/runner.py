@@ -32,6 +32,7 @@ from relax_plugin.registry import check_options
 TEXTS = ("task", "method", "state", "reason", "kind", "before", "after", "stage", "sentence", "query", "changes")
 WHOLE = ("seed", "instance", "instances", "features", "violations", "found_count")
 YES_NO = ("claimed", "valid")
+QUICKLY: Any = {"method": "gzip", "compresslevel": 1}
 VERSIONS_OF = ("relax-plugin", "torch", "numpy", "pandas", "scikit-learn", "xgboost", "dice-ml")
 
 
@@ -131,7 +132,7 @@ class Store:
         # Any text must come back, whatever an exception says: line ends of all kinds, and what is no Unicode.
         safe: dict[str, Any] = {"quoting": csv.QUOTE_NONNUMERIC, "errors": "backslashreplace"}
         with replacing(path) as temporary:
-            pd.DataFrame(rows, columns=list(COLUMNS)).to_csv(temporary, index=False, compression="gzip", **safe)
+            pd.DataFrame(rows, columns=list(COLUMNS)).to_csv(temporary, index=False, compression=QUICKLY, **safe)
 
     def note(self, command: str) -> None:
         """Remember what was run with which versions, on which machine."""
@@ -197,7 +198,8 @@ def run(
     for done, (unit, rows, seconds) in enumerate(_results(open_, plan.limit, jobs, backend, scheduler), start=1):
         methods = sum(rows[0][name] for name in ("fit_seconds", "explain_seconds", "task_seconds"))
         if rows[0]["state"] == "ok":  # whatever passed between asking and having, the method and its task apart
-            rows = [row | {"harness_seconds": seconds - methods} for row in rows]
+            for row in rows:
+                row["harness_seconds"] = seconds - methods
         store.write(unit, rows)
         if progress is not None:
             progress(done, len(open_), unit, rows)

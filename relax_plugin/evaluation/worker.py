@@ -174,7 +174,10 @@ def _attempt(request: bytes, answers: IO[bytes]) -> None:
         task = unit.load()
         seconds = time.perf_counter() - started
         _send(answers, pickle.dumps({"loaded": seconds}))
-        answer: dict[str, Any] = {"rows": [row | {"task_seconds": seconds} for row in judge(unit, task)]}
+        rows = judge(unit, task)
+        for row in rows:
+            row["task_seconds"] = seconds
+        answer: dict[str, Any] = {"rows": rows}
     except MissingExtraError as error:
         answer = {"state": "skipped", "reason": f"skipped because {error}"}
     except Exception as error:
