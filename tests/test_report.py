@@ -318,7 +318,7 @@ def test_finding_calls_a_tie_what_lies_within_the_spread() -> None:
     assert tied.startswith("a and b solve the most queries (89.0% to 90.0%;")
     assert "a and b change the fewest features (2.00 to 2.01 on average, the next 3.00)" in tied
     same = finding(summary_of([0.9, 0.9, 0.9], [0.0, 0.0, 0.0], [2.0, 2.0, 2.0]))
-    assert same.startswith("All 3 methods solve the same share of the queries (90.0%;")
+    assert same.startswith("All 3 methods solve about the same share of the queries (90.0%;")
     assert "they change about as many features (2.00 on average)" in same
 
 

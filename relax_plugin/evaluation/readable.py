@@ -90,6 +90,7 @@ QUALITY = (
     Column("found", "found", hundredths, "counterfactuals found for a query; above 1 only where several are asked for"),
     Column("diversity", "diversity", hundredths, "mean distance between the counterfactuals of a query, if several"),
 )  # fmt: skip
+OF_SEVERAL = ("found", "diversity")  # columns that say nothing where one counterfactual is asked for
 COST = (
     Column("training rows", "training rows", count, "rows the model was asked in fit, once", "low"),
     Column("rows", "rows a query", tenths, "rows the model was asked to explain one query, mean", "low"),

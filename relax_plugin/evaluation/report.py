@@ -129,12 +129,14 @@ def _task(rows: pd.DataFrame, table: pd.DataFrame, task: str, number: int, legen
     """All that the section of a task shows."""
     mine, part = rows[rows["task"] == task], of_task(table, task)
     asked = part["instances"].dropna().unique()
+    several = (part["found"] > 1).any()
+    quality = [column for column in QUALITY if several or column.key not in readable.OF_SEVERAL]
     draw = part["seeds"].any() and not _why_no_figures()
     return {
         "name": task,
         "anchor": f"task-{number}",
         "finding": finding_of_task(part),
-        "quality": {"columns": QUALITY, "lines": readable.lines(part, QUALITY)},
+        "quality": {"columns": quality, "lines": readable.lines(part, quality)},
         "cost": {"columns": COST, "lines": readable.lines(part, COST)},
         "classes": readable.classes(mine),
         "unequal": len(asked) > 1,
