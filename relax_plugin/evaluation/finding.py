@@ -39,7 +39,8 @@ def finding_of_task(part: pd.DataFrame) -> str:
     if len(measured) == 1:
         return f"{measured.index[0]} solves {_percent(shares.iloc[0])} of the queries."
     if len(best) == len(measured):
-        sentence = f"All {len(best)} methods solve about the same share of the queries ({_span(shares)}; {_spread(part)})."
+        told = f"{_span(shares)}; {_spread(part)}"
+        sentence = f"All {len(best)} methods solve about the same share of the queries ({told})."
     else:
         span = _span(shares[best])
         rest = shares.drop(best)
