@@ -186,7 +186,7 @@ def test_choosing_a_task_brings_its_queries_features_and_methods(page) -> None:
 def test_without_scripts_tables_figures_and_sentences_are_there(opened) -> None:
     page = opened(java_script_enabled=False, viewport={"width": 1280, "height": 900})
     assert column(page, QUALITY, 1) == list(METHODS)
-    assert page.locator("figure svg").count() == 9  # three and a heat map for each answer, of two tasks
+    assert page.locator("figure svg").count() == 11  # four and a heat map for each answer, of two tasks
     assert not page.get_by_label("Query", exact=True).is_visible()
     page.locator("summary").first.click()
     assert page.locator("details table").first.is_visible()

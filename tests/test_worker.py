@@ -93,7 +93,7 @@ def pool() -> Iterator[Pool]:
 def test_a_unit_gives_one_row_for_each_instance(worker: Worker) -> None:
     rows = worker.run(unit("nearest-ct"), None)
     assert [row["instance"] for row in rows] == list(range(TEST_ROWS))
-    assert all(tuple(row) == COLUMNS and row["state"] == "ok" for row in rows)
+    assert all(set(row) == set(COLUMNS) and row["state"] == "ok" for row in rows)
     assert all(row["task_seconds"] >= 0 for row in rows)
 
 
