@@ -120,7 +120,12 @@ class DiceExplainer(CounterfactualExplainer):
         Model rows DiCE may ask for one query: without first individuals the genetic method would never end.
     """
 
-    supports = Supports(labels_only=False, extra="dice")
+    supports = Supports(
+        labels_only=False,
+        extra="dice",
+        paper="Mothilal, Sharma, Tan: Explaining Machine Learning Classifiers through Diverse Counterfactual "
+        "Explanations, FAT* 2020, https://arxiv.org/abs/1905.07697 (the methods for any model are dice-ml's)",
+    )
     method: ClassVar[str]
     second: ClassVar[dict[str, dict[str, Any]]] = {}  # stage and arguments of what is tried where DiCE finds nothing
 

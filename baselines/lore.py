@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
-from relax_plugin.base import CounterfactualExplainer, whole_number
+from relax_plugin.base import CounterfactualExplainer, Supports, whole_number
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
 from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
@@ -44,6 +44,11 @@ class Lore(CounterfactualExplainer):
     generations : int
         How often it is selected, crossed and mutated.
     """
+
+    supports = Supports(
+        paper="Guidotti, Monreale, Ruggieri, Pedreschi, Turini, Giannotti: Local Rule-Based Explanations of Black Box "
+        "Decision Systems, 2018, https://arxiv.org/abs/1805.10820",
+    )
 
     def __init__(
         self,

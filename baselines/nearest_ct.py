@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import pairwise_distances
 
-from relax_plugin.base import CounterfactualExplainer
+from relax_plugin.base import CounterfactualExplainer, Supports
 from relax_plugin.blackbox import Answer
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
@@ -31,6 +31,11 @@ class NearestCT(CounterfactualExplainer):
         Undo, for each of the ten nearest, every change that is not needed, and take the sparsest: a fair rival in
         sparsity, at a few hundred model rows a query.
     """
+
+    supports = Supports(
+        paper="a baseline of Le, Wang, Lee: GRACE: Generating Concise and Informative Contrastive Sample to Explain "
+        "Neural Network Model's Prediction, KDD 2020, https://arxiv.org/abs/1911.02042",
+    )
 
     def __init__(
         self,

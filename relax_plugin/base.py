@@ -32,6 +32,7 @@ class Supports:
     categorical: bool = True
     labels_only: bool = True
     extra: str | None = None  # of this package, which installs what the method needs
+    paper: str = ""  # authors: title, venue, address; "" if the method is its package's own
 
 
 class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from relax_plugin.agent import Agent
+from relax_plugin.base import Supports
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.config import ReLAXConfig
 from relax_plugin.environment import CounterfactualEnv, Episodes, Observer
@@ -64,6 +65,11 @@ class ReLAX(GuidedExplainer):
     world_model_ : WorldModel or None
         The copy of the model in which the agent was trained, if it was.
     """
+
+    supports = Supports(
+        paper="Chen, Silvestri, Wang, Zhu, Ahn, Tolomei: ReLAX: Reinforcement Learning Agent eXplainer for Arbitrary "
+        "Predictive Models, CIKM 2022, https://arxiv.org/abs/2110.11960",
+    )
 
     def __init__(
         self,

@@ -24,10 +24,15 @@ BUILT_IN: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(
         "greedy": ("relax_plugin.baselines.greedy:Greedy", {}),
         "move-table": ("relax_plugin.baselines.move_table:MoveTable", {}),
         "lore": ("relax_plugin.baselines.lore:Lore", {}),
+        "feat-tweak": ("relax_plugin.baselines.feat_tweak:FeatTweak", {}),
+        "focus": ("relax_plugin.baselines.focus:Focus", {}),
         "surrogate-search": ("relax_plugin.baselines.surrogate_search:SurrogateSearch", {}),
         "dice-random": ("relax_plugin.baselines.dice:DiceRandom", {}),
         "dice-genetic": ("relax_plugin.baselines.dice:DiceGenetic", {}),
         "dice-kdtree": ("relax_plugin.baselines.dice:DiceKDTree", {}),
+        "deepfool": ("relax_plugin.baselines.deepfool:DeepFool", {}),
+        "grace": ("relax_plugin.baselines.grace:Grace", {}),
+        "mace": ("relax_plugin.baselines.mace:Mace", {}),
     }
 )
 

@@ -39,6 +39,8 @@ class Counterfactuals:
     rows_queried : int array (queries,)
         Rows the model was asked for each query, the query itself and the final confirmation included.
     seconds : float
+    certificate : str array (queries,), optional
+        What is proved about the optimum of each query (`evaluation.floor.certify`), "" if nothing is.
     """
 
     space: FeatureSpace
@@ -53,6 +55,7 @@ class Counterfactuals:
     scores_after: Floats | None
     rows_queried: np.ndarray[Any, np.dtype[np.int64]]
     seconds: float
+    certificate: np.ndarray[Any, Any] | None = None
 
     def __len__(self) -> int:
         return len(self.found)
@@ -126,7 +129,10 @@ class Counterfactuals:
                     f"Query {query}: if {' and '.join(by_query[query])}, the answer would be "
                     f"{shown(self.after[query, 0])} instead of {shown(self.before[query])}."
                 )
-        return sentences
+        if self.certificate is None:
+            return sentences
+        proofs = [f" Proved: {proof}." if proof else "" for proof in self.certificate]
+        return [text + proof for text, proof in zip(sentences, proofs, strict=True)]
 
     def to_array(self) -> np.ndarray[Any, Any]:
         """The counterfactuals as an array (queries, slots, features), NaN where nothing was found."""
@@ -150,6 +156,8 @@ class Counterfactuals:
             "scores_after": self.scores_after,
             "rows_queried": self.rows_queried,
         }
+        if self.certificate is not None:
+            arrays["certificate"] = self.certificate
         data = {
             "format": "relax_plugin.Counterfactuals",
             "version": JSON_VERSION,
@@ -198,6 +206,7 @@ class Counterfactuals:
         queries = pd.DataFrame(columns, index=index)
         numbers = {name: _floats(data[name]) for name in ("values", "scores_before", "scores_after")}
         shape = (len(data["found"]), data["slots"])
+        proofs = data.get("certificate")
         return cls(
             space=space,
             queries=queries if space.container == "frame" else queries.to_numpy(),
@@ -211,6 +220,7 @@ class Counterfactuals:
             scores_after=numbers["scores_after"],
             rows_queried=np.asarray(data["rows_queried"], dtype=np.int64).reshape(shape[0]),
             seconds=data["seconds"],
+            certificate=None if proofs is None else np.asarray(proofs, dtype=object).reshape(shape[0]),
         )
 
     def _repr_html_(self) -> str:
@@ -235,6 +245,9 @@ class Counterfactuals:
                 )
                 answer = html.escape(shown(self.after[query, slot]))
                 lines.append(f"<tr><td>&rarr;</td>{cells}<td>{answer}</td></tr>")
+            if self.certificate is not None and self.certificate[query]:
+                proof = html.escape(f"Proved: {self.certificate[query]}.")
+                lines.append(f"<tr><td></td><td colspan='{len(self.space) + 1}'><i>{proof}</i></td></tr>")
         return "".join(lines) + "</table>"
 
     def plot(self, query: int = 0) -> "Figure":
@@ -278,7 +291,8 @@ def concatenate(parts: list[Counterfactuals], queries: Rows) -> Counterfactuals:
         arrays = [getattr(part, name) for part in parts]
         return None if arrays[0] is None else np.concatenate(arrays)
 
-    names = ("values", "found", "status", "stage", "before", "after", "scores_before", "scores_after", "rows_queried")
+    names = ["values", "found", "status", "stage", "before", "after", "scores_before", "scores_after", "rows_queried"]
+    names.append("certificate")
     seconds = sum(part.seconds for part in parts)
     return Counterfactuals(first.space, queries, **{name: joined(name) for name in names}, seconds=seconds)
 

@@ -20,7 +20,19 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 # From the lowest to the highest: a module imports its own layer and lower ones. A new module has to be placed here.
 LAYERS = (
-    {"errors", "columns", "limits", "features", "readers", "blackbox", "goal", "results", "problem"},
+    {
+        "errors",
+        "columns",
+        "limits",
+        "features",
+        "trees",
+        "tree_readers",
+        "readers",
+        "blackbox",
+        "goal",
+        "results",
+        "problem",
+    },
     {"base", "registry", "refine", "slots", "stepwise", "verdict"},
     {"config", "actions", "environment", "search", "guided"},
     {"networks", "replay", "curiosity", "starts"},
@@ -31,7 +43,9 @@ LAYERS = (
     {"explainer", "persistence"},
 )
 ABOVE_ALL_LAYERS = {"cli"}
-BASELINES_SEE = LAYERS[0] | LAYERS[1] | LAYERS[2] | {"imagination", "lookahead"}  # a copy of the model, but no agent
+BASELINES_SHARE = {f"baselines.{name}" for name in ("deepfool", "neural", "tree_cells", "tree_explainer", "tree_goals")}
+# A copy of the model, but no agent; of other methods only what looks inside a model, and the step GRACE restricts.
+BASELINES_SEE = LAYERS[0] | LAYERS[1] | LAYERS[2] | {"imagination", "lookahead"} | BASELINES_SHARE
 ADAPTERS_SEE = {"base", "features", "goal", "results", "errors"}
 
 

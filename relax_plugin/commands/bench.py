@@ -19,6 +19,8 @@ EXAMPLES = """examples:
   relax-plugin bench --tasks wave2/xgb --methods relax-global move-table --budgets 10 20 40 80 160
       quality against model rows: every method that has the option rows_per_instance, once for each budget
   relax-plugin bench --methods relax-global lore dice-random --method-rows lore=20 dice-random=50 --limit 300
+  relax-plugin bench --tasks breast_cancer/rf wave2/xgb --methods relax-global greedy feat-tweak --floor 2
+      beside every method, how far it is from the provable optimum, where that changes up to two features
   relax-plugin bench --backend dask --scheduler tcp://127.0.0.1:8786
       on the workers of a Dask cluster
 
@@ -57,6 +59,14 @@ def add(commands: Any) -> None:
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side (default 2)")
     parser.add_argument("--backend", choices=("threading", "dask"), default="threading", help="where joblib runs them")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="of the Dask cluster, such as tcp://127.0.0.1:8786")
+    parser.add_argument(
+        "--floor",
+        type=int,
+        nargs="?",
+        const=3,
+        metavar="K",
+        help="print how far each method is from the optimum of up to K changes, on tree ensembles (K: 3 if not given)",
+    )
     parser.add_argument("--retry", action="store_true", help="run again what crashed, timed out or was skipped")
     add_json(parser)
     parser.set_defaults(run=run)
@@ -65,8 +75,11 @@ def add(commands: Any) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Run the benchmark and print its table."""
     from relax_plugin.evaluation import runner, tables
+    from relax_plugin.evaluation.floor_table import above_floor
     from relax_plugin.evaluation.tasks import CORE_TASKS
 
+    if chosen.floor is not None and chosen.floor < 1:
+        raise InputError(f"--floor is {chosen.floor}, but must be at least 1 change.")
     plan = runner.Plan(
         tasks=chosen.tasks or CORE_TASKS,
         methods=with_budgets(chosen.methods, chosen.budgets),
@@ -88,10 +101,15 @@ def run(chosen: argparse.Namespace) -> int:
         progress=say_done,
     )
     table, failed = tables.summary(rows), tables.failures(rows)
+    above, reasons = (None, []) if chosen.floor is None else above_floor(rows, chosen.output, chosen.floor)
     if chosen.json:
-        print_table(table, as_json=True)
+        print_table(table if above is None else table.join(above), as_json=True)
     else:
         print_table(tables.readable(table), as_json=False)
+        if above is not None:
+            print(f"\nHow far from the optimum, where that changes up to {chosen.floor} features:")
+            print_table(above, as_json=False)
+        print(*reasons, sep="\n", end="\n" if reasons else "")
         for task, method, seed, state, reason in failed.itertuples(index=False):
             print(f"{task}, {method}, seed {seed}: {state}: {reason}")
         print(f"\nThe harness took {tables.overhead(rows):.1%} of the methods' time (fit and explain).")

@@ -33,10 +33,10 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.json:
         print(json.dumps({"methods": methods, "tasks": tasks}, indent=1))
         return DONE
-    shown = pd.DataFrame(methods).set_index("method")
+    shown = pd.DataFrame(methods).set_index("method").drop(columns="paper")  # too long for a column
     shown["tasks"] = shown["tasks"].map(", ".join)
     shown["options"] = shown["options"].map(lambda options: " ".join(f"{k}={v}" for k, v in options.items()))
-    shown["extra"] = shown["extra"].map(lambda extra: f"[{extra}]" if extra else "")
+    shown["extra"] = shown["extra"].map("[{}]".format, na_action="ignore").fillna("")
     for column in ("categorical", "labels only"):
         shown[column] = shown[column].map({True: "yes", False: "no"})
     print("Methods (bench and explain take them by name, with options: greedy:quantiles=10)\n")
@@ -63,6 +63,7 @@ def _methods() -> list[dict[str, Any]]:
                 "categorical": explainer.supports.categorical,
                 "labels only": explainer.supports.labels_only,
                 "extra": explainer.supports.extra,
+                "paper": explainer.supports.paper,
                 "options": options,
             }
         )

@@ -1,0 +1,339 @@
+"""`mace`: the nearest counterfactual of a tree ensemble, found and proved by a solver (Karimi et al., AISTATS 2020).
+
+The ensemble becomes a formula: ordered literals say which thresholds each feature is above, one literal a leaf that it
+is reached, and a weighted vote of the leaves what the ensemble answers. Whether a row that meets the goal lies
+within a distance δ is a question of satisfiability; δ is halved until the nearest is known. Written from the paper.
+
+Where this departs from the paper: the solver is asked about cells of the thresholds' grid, each standing for its value
+nearest to the query that the constraints allow, not about numbers; the search begins with a row found by refining near
+training rows on the trees, and with a lower bound from the nearest good leaf of every tree; leaves further than δ are
+ruled out beforehand. Distance is L1 in standard deviations, in whole millionths; the paper normalises by ranges.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from relax_plugin.base import CounterfactualExplainer, Supports
+from relax_plugin.baselines.tree_cells import Cells, trees_over, why_no_trees_over
+from relax_plugin.baselines.tree_explainer import TreeExplainer
+from relax_plugin.baselines.tree_goals import Aim, aim_at
+from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.errors import InputError, MissingExtraError
+from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.goal import Goal
+from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
+from relax_plugin.refine import refine, undo
+from relax_plugin.slots import fill_slots
+from relax_plugin.trees import Trees
+
+UNITS = 1_000_000  # of distance, in one standard deviation
+VOTES = 2**17  # the largest score of a leaf, as a whole number, where scores are no votes
+NEAREST = 5  # training rows from which a query's first row is refined
+CLOSE_IN = 0.02  # when the bounds of δ are so near (relatively), the next question is for anything better at all
+
+
+class Mace(TreeExplainer):
+    """The counterfactual of least L1 distance under all constraints, with a proof that there is no nearer one.
+
+    A query that takes longer than its limit gets the best row known by then, whose stage is "not proved optimal"; of
+    such a query the answer may depend on the machine. The model is not asked: answers are read off its trees.
+
+    Parameters
+    ----------
+    model : a tree ensemble
+        scikit-learn, XGBoost or LightGBM, also behind scalers of single columns.
+    space, goal, max_changes, seed
+        As for every explainer. With `max_changes` it is the nearest row with at most so many changes.
+    seconds_per_row : float
+        Limit of the solver for each query.
+    """
+
+    supports = Supports(
+        extra="exact",
+        paper="Karimi, Barthe, Balle, Valera: Model-Agnostic Counterfactual Explanations for Consequential Decisions, "
+        "AISTATS 2020, https://arxiv.org/abs/1905.11190",
+    )
+
+    def __init__(
+        self,
+        model: Any,
+        space: FeatureSpace | None = None,
+        *,
+        goal: Goal | None = None,
+        max_changes: int | None = None,
+        seconds_per_row: float = 10.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(model, space, goal=goal, max_changes=max_changes, seed=seed)
+        self.seconds_per_row = seconds_per_row
+
+    def skip_reason(self, blackbox: BlackBox, space: FeatureSpace) -> str | None:
+        reason = CounterfactualExplainer.skip_reason(self, blackbox, space)
+        return reason or why_no_trees_over(blackbox.model, space)
+
+    def _fit(self, values: Values, rng: np.random.Generator) -> None:
+        _solver_library()
+        super()._fit(values, rng)
+        self.training_ = np.unique(values, axis=0)
+
+    def _read_trees(self) -> Trees:
+        return trees_over(self.blackbox_.model, self.space_)  # categories by position too
+
+    def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
+        return fill_slots(problem, n, self._solve, rng)
+
+    def _solve(self, problem: Problem, rng: np.random.Generator) -> Proposals:
+        made = Proposals.empty(problem, 1)
+        copy = replace(problem, blackbox=_Copy(self))
+        first, known = self._first_rows(copy)
+        cells = Cells.of(self.trees_, problem.space, problem.limits, problem.start)
+        formula = Formula(self.trees_, cells, aim_at(self.trees_, problem.goal), problem.max_changes)
+        for row in range(len(problem)):  # a question of its own to the solver
+
+            def met(values: Values, row: int = row) -> bool:
+                return bool(copy.judge(values[None], np.array([row]))[0][0])
+
+            start = cells.of_row(first[row]) if known[row] else None
+            intervals, proved = formula.nearest(row, start, met, float(self.seconds_per_row))
+            if intervals is not None:
+                made.values[row, 0], made.offered[row, 0] = cells.at(row, intervals), True
+                made.stage[row, 0] = "optimal" if proved else "not proved optimal"
+            elif proved:
+                made.note[row] = "none was found, and it is proved that none exists within the constraints"
+            else:
+                made.note[row] = f"none was found within {self.seconds_per_row:g} s"
+        return made
+
+    def _first_rows(self, problem: Problem) -> tuple[Floats, Booleans]:
+        """A row that meets each query's goal, from near training rows; and whether there is one."""
+        best, distance = problem.start.copy(), np.full(len(problem), np.inf)
+        answer = self.answer(self.training_)
+        everyone = np.arange(len(problem))
+        order = np.empty((len(problem), min(NEAREST, len(answer))), dtype=np.int64)
+        for row in everyone:
+            apart = problem.space.distance(self.training_, problem.start[row])
+            apart[~problem.goal.rows(np.full(len(answer), row)).met(answer)] = np.inf
+            order[row] = np.argsort(apart, kind="stable")[: order.shape[1]]
+        owner = np.repeat(everyone, order.shape[1])
+        rows = problem.limits.rows(owner).project(self.training_[order.ravel()], problem.start[owner])
+        good, _ = problem.judge(rows, owner)
+        rows, owner = rows[good], owner[good]
+        rows, _ = undo(problem, rows, owner, down_to=problem.max_changes)
+        few = problem.changed(rows, owner).sum(axis=1) <= problem.max_changes
+        rows, owner = rows[few], owner[few]
+        rows = refine(problem, rows, owner)
+        far = np.argsort(-problem.distance(rows, owner), kind="stable")  # the nearest is written last
+        best[owner[far]], distance[owner[far]] = rows[far], problem.distance(rows, owner)[far]
+        return best, np.isfinite(distance)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        seconds = self.seconds_per_row
+        if not isinstance(seconds, int | float | np.number) or not np.isfinite(seconds) or seconds <= 0:
+            raise InputError(f"seconds_per_row is {seconds!r}, but must be a number above 0.")
+
+
+class _Copy(BlackBox):
+    """The trees in the model's place: the same answers, and nothing is charged."""
+
+    rows_per_question = 0
+
+    def __init__(self, explainer: Mace) -> None:
+        self.explainer = explainer
+
+    def ask(self, values: Values) -> Answer:
+        return self.explainer.answer(values)
+
+
+class Formula:
+    """The trees as a formula over the cells around some queries, and the search for the nearest one that holds."""
+
+    def __init__(self, trees: Trees, cells: Cells, aim: Aim, max_changes: int) -> None:
+        z3 = _solver_library()
+        self.trees, self.cells, self.aim, self.max_changes = trees, cells, aim, max_changes
+        self.above = [
+            [z3.Bool(f"feature {j} from {i}") for i in range(1, count)] for j, count in enumerate(cells.counts)
+        ]
+        self.leaf = [z3.Bool(f"leaf {i}") for i in range(len(trees.leaf_tree))]
+        self.no_leaf = [z3.Not(leaf) for leaf in self.leaf]
+        self.solver = z3.Solver()
+        for literals in self.above:
+            self.solver.add([z3.Implies(after, before) for before, after in pairwise(literals)])
+        self.reachable = (cells.low <= cells.high).all(axis=1)
+        for tree in range(len(trees)):
+            leaves = np.flatnonzero((trees.leaf_tree == tree) & self.reachable)
+            self.solver.add(z3.Or([self.leaf[i] for i in leaves]), z3.AtMost(*(self.leaf[i] for i in leaves), 1))
+        for i in np.flatnonzero(self.reachable):
+            for j in np.flatnonzero(cells.low[i] > 0):
+                self.solver.add(z3.Implies(self.leaf[i], self.above[j][cells.low[i, j] - 1]))
+            for j in np.flatnonzero(cells.high[i] < cells.counts - 1):
+                self.solver.add(z3.Implies(self.leaf[i], z3.Not(self.above[j][cells.high[i, j]])))
+
+    def nearest(
+        self, query: int, start: Integers | None, met: Callable[[Floats], bool], seconds: float
+    ) -> tuple[Integers | None, bool]:
+        """The nearest cell in which a query's goal is met, and whether that is proved; None: no cell is known, or none.
+
+        Parameters
+        ----------
+        query : int
+        start : array of intervals, optional
+            A cell known to meet the goal.
+        met : callable
+            Whether the row of a cell meets the goal. Only asked of the solver's answers: the formula rounds scores in
+            favour of the goal, and what it finds may miss it by that much.
+        seconds : float
+        """
+        deadline = time.perf_counter() + seconds
+        self.solver.push()
+        try:
+            return self._nearest(query, start, met, deadline)
+        finally:
+            self.solver.pop()
+
+    def _nearest(
+        self, query: int, best: Integers | None, met: Callable[[Floats], bool], deadline: float
+    ) -> tuple[Integers | None, bool]:
+        z3 = _solver_library()
+        costs = np.round(self.cells.costs[query] * UNITS)
+        leaf_costs = np.round(self.cells.leaf_costs(query) * UNITS) - len(costs)  # rounded once, not once a feature
+        least = self._least(query, leaf_costs)
+        if least is None:
+            return None, True
+        self.solver.add(*self._limits(query, costs), self._vote(query))
+        distance, most = self._distance(query, costs), 0
+        feature = np.arange(len(costs))
+        if best is not None:
+            most = int(costs[feature, best].sum())
+        while best is None or least < most:
+            within = None if best is None else most - 1 if most - least <= CLOSE_IN * most else (least + most) // 2
+            answer, cell = self._ask(distance, within, leaf_costs, deadline)
+            if answer == z3.unknown:
+                return best, False
+            if answer == z3.unsat:
+                if within is None:
+                    return None, True
+                least = within + 1
+            elif met(self.cells.at(query, cell)):
+                best, most = cell, int(costs[feature, cell].sum())
+            else:
+                self.solver.add(z3.Not(z3.And([self._lies_in(j, int(i)) for j, i in enumerate(cell)])))
+        return best, True
+
+    def _ask(
+        self, distance: list[tuple[Any, int]], within: int | None, leaf_costs: Floats, deadline: float
+    ) -> tuple[Any, Integers]:
+        """The solver's answer to whether a cell lies within a distance, and the cell if one does."""
+        z3 = _solver_library()
+        left = deadline - time.perf_counter()
+        nothing = np.empty(0, dtype=np.int64)
+        if left <= 0:
+            return z3.unknown, nothing
+        self.solver.push()
+        try:
+            if within is not None:
+                self.solver.add(z3.PbLe(distance, int(within)))
+                self.solver.add([self.no_leaf[i] for i in np.flatnonzero((leaf_costs > within) & self.reachable)])
+            self.solver.set("timeout", max(1, int(1000 * left)))
+            answer = self.solver.check()
+            if answer != z3.sat:
+                return answer, nothing
+            model = self.solver.model()
+            true = [[z3.is_true(model.eval(one, model_completion=True)) for one in line] for line in self.above]
+            return answer, np.array([sum(line) for line in true])
+        finally:
+            self.solver.pop()
+
+    def _lies_in(self, feature: int, interval: int) -> Any:
+        z3 = _solver_library()
+        line = self.above[feature]
+        parts = [line[interval - 1]] if interval > 0 else []
+        return z3.And(parts + ([z3.Not(line[interval])] if interval < len(line) else []))
+
+    def _limits(self, query: int, costs: Floats) -> list[Any]:
+        """Intervals without an allowed value are forbidden, and so are more changes than may be made."""
+        z3 = _solver_library()
+        rules, changes = [], []
+        for j, line in enumerate(self.above):
+            rules += [z3.Not(self._lies_in(j, i)) for i in range(len(line) + 1) if np.isinf(costs[j, i])]
+            home = self.cells.home[query, j]
+            changes += [z3.Not(line[home - 1])] if home > 0 else []
+            changes += [line[home]] if home < len(line) else []
+        if self.max_changes < len(self.above) and changes:
+            rules.append(z3.AtMost(*changes, self.max_changes))
+        return rules
+
+    def _distance(self, query: int, costs: Floats) -> list[tuple[Any, int]]:
+        """Literals and what each adds to the distance: going on from home, every further interval adds its part."""
+        z3 = _solver_library()
+        terms = []
+        for j, line in enumerate(self.above):
+            home = int(self.cells.home[query, j])
+            for step, places in ((1, range(home + 1, len(line) + 1)), (-1, range(home - 1, -1, -1))):
+                so_far = 0.0
+                for i in places:
+                    if np.isfinite(costs[j, i]) and costs[j, i] > so_far:
+                        literal = line[i - 1] if step > 0 else z3.Not(line[i])
+                        terms.append((literal, int(costs[j, i] - so_far)))
+                        so_far = costs[j, i]
+        return terms
+
+    def _vote(self, query: int) -> Any:
+        """The goal as weighted votes of leaves, in whole numbers rounded in its favour."""
+        z3 = _solver_library()
+        leaves = np.flatnonzero(self.reachable)
+        tree, aim = self.trees.leaf_tree[leaves], self.aim
+        parts, offset = aim.parts(np.full(len(leaves), query), leaves), aim.offset[query]
+        if aim.shortfall is not None:  # each rival alone must be so far behind
+            offset = offset - max(0.0, -aim.shortfall * self.trees.divisor / self.trees.decision.slope)
+        votes = []
+        for part, constant in zip(parts.T, offset, strict=True):
+            if aim.exact:  # whole votes, half a vote apart from a tie
+                whole, wanted = np.round(2 * part), 1 - round(2 * constant)
+            elif np.isinf(constant):
+                continue
+            else:
+                scale = VOTES / max(float(np.abs(part).max()), 1e-300)
+                whole = np.round(part * scale)
+                wanted = int(np.floor(-(constant + aim.tolerance) * scale - 0.5 * len(self.trees))) - 1
+            lowest = np.full(len(self.trees), np.inf)
+            np.minimum.at(lowest, tree, whole)
+            weight = (whole - lowest[tree]).astype(np.int64)
+            terms = [(self.leaf[i], int(w)) for i, w in zip(leaves, weight, strict=True) if w > 0]
+            wanted -= int(lowest.sum())
+            votes.append(z3.PbGe(terms, wanted) if terms else z3.BoolVal(wanted <= 0))
+        size = max(1, len(votes) // aim.groups)
+        groups = [z3.And(votes[i : i + size]) for i in range(0, len(votes), size)]
+        return z3.Or(groups) if groups else z3.BoolVal(True)
+
+    def _least(self, query: int, leaf_costs: Floats) -> int | None:
+        """A distance below which the best leaf of every tree together would not do; None: at no distance they do."""
+        known = np.unique(leaf_costs[np.isfinite(leaf_costs)])
+        parts = self.aim.parts(np.full(len(leaf_costs), query), np.arange(len(leaf_costs)))
+
+        def enough(within: float) -> bool:
+            near = leaf_costs <= within
+            top = np.full((len(self.trees), parts.shape[1]), -np.inf)
+            np.maximum.at(top, self.trees.leaf_tree[near], parts[near])
+            return bool(self.aim.gap(self.aim.offset[query] + top.sum(axis=0)) > -self.aim.tolerance)
+
+        if not enough(known[-1]):
+            return None
+        low, high = 0, len(known) - 1
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if enough(known[middle]) else (middle + 1, high)
+        return max(0, int(known[low]))
+
+
+def _solver_library() -> Any:
+    try:
+        import z3
+    except ImportError as error:
+        raise MissingExtraError("mace needs z3-solver: pip install 'relax-plugin[exact]'.") from error
+    return z3

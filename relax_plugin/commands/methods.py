@@ -1,0 +1,54 @@
+"""`relax-plugin methods`: every method on one HTML page, with a picture of each on a toy."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from relax_plugin.commands.bench import say_done
+from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
+from relax_plugin.errors import InputError
+from relax_plugin.registry import list_explainers
+
+
+def add(commands: Any) -> None:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "methods",
+        help="an HTML page of the methods: what each is, its paper, what it supports, a picture, its results",
+        description="Runs every method on a toy of two features and writes one self-contained page. About a minute.",
+        epilog="examples:\n  relax-plugin methods\n  relax-plugin methods --results bench-results --output methods.html"
+        "\n  relax-plugin methods --methods greedy my-method",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", default=Path("methods.html"), help="default: methods.html"
+    )
+    parser.add_argument(
+        "--results", type=Path, metavar="FOLDER", help="output folder of bench, whose rows are shown too"
+    )
+    parser.add_argument("--methods", nargs="+", metavar="NAME", help="default: all of `relax-plugin list`")
+    parser.add_argument("--jobs", type=int, default=2, help="methods side by side (default 2)")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Run the methods on the toy, write the page, and print the numbers of its pictures."""
+    from relax_plugin.evaluation.files import write_text
+    from relax_plugin.evaluation.methods import Pictures, described, render
+    from relax_plugin.evaluation.runner import load_rows
+
+    if chosen.output.is_dir() or not chosen.output.parent.is_dir():  # better known before than after
+        raise InputError(f"the page {chosen.output} cannot be written; give a file in a folder that exists.")
+    if chosen.jobs < 1:
+        raise InputError(f"jobs is {chosen.jobs}, but must be at least 1.")
+    results = None if chosen.results is None else load_rows(chosen.results)
+    descriptions, broken = described(chosen.methods or list_explainers())
+    for reason in broken.values():
+        print(f"relax-plugin: {reason}", file=sys.stderr)
+    pictures = Pictures(descriptions, chosen.jobs, say_done)
+    write_text(chosen.output, render(descriptions, pictures, results=results, broken=broken))
+    print_table(pictures.table(), as_json=chosen.json)
+    if not chosen.json:
+        print(f"\nThe page: {chosen.output}")
+    return INCOMPLETE if broken or pictures.failed() else DONE

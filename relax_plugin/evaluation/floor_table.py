@@ -1,0 +1,107 @@
+"""How far each method of a benchmark is from the optimum, on the tasks whose model is a tree ensemble."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from relax_plugin.errors import UnsupportedError
+from relax_plugin.evaluation import metrics
+from relax_plugin.evaluation.files import write_text
+from relax_plugin.evaluation.floor import CLOSE, Floor, floor
+from relax_plugin.evaluation.tasks import Task, load_task
+
+FOLDER = "floors"  # beside the units of a folder of results
+ARRAYS: Mapping[str, Any] = {
+    "changes": np.int64,
+    "distance": np.float64,
+    "values": np.float64,
+    "proved": np.int64,
+    "possible": bool,
+}
+COLUMNS = ("floor known", "floor L0", "L0 above floor", "at floor L0", "floor L1", "L1 above floor", "optimal")
+
+
+def above_floor(
+    rows: pd.DataFrame, folder: Path, most_changes: int = 3, load: Callable[[str, int], Task] = load_task
+) -> tuple[pd.DataFrame, list[str]]:
+    """One row for each task and method; and a sentence for each task that has no floor.
+
+    Columns: how many instances have a `known` floor, one of up to `most_changes`; `floor L0`, the mean fewest changes
+    of these, and how many changes the method's valid ones are above it; the share of these instances that the method
+    solves `at` that number of changes (what it does not solve is not there); over those that are, the mean least
+    distance (`floor L1`) and how far the method's is above it; and the share of instances that are `optimal` in both.
+    Means over seeds. A seed without a number makes the mean unknown, as in all tables.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Of a benchmark, as `runner.run` gives them.
+    folder : path
+        Of its results: floors are kept there, and not computed again.
+    most_changes : int
+    load : callable
+        Gives the task of a name and a seed.
+    """
+    numbers: dict[tuple[str, str], list[list[float]]] = {}
+    reasons: dict[str, str] = {}
+    for key, units in rows[rows["state"] != "skipped"].groupby(["task", "seed"], sort=False):
+        name, seed = str(key[0]), int(str(key[1]))
+        count = int(units["instances"].max())
+        if count == 0:  # nothing ran
+            continue
+        try:
+            best = stored_floor(load(name, seed), seed, count, folder, most_changes)
+        except UnsupportedError as error:
+            reasons[name] = f"{name} has no floor: {error}"
+            continue
+        for method, unit in units.groupby("method", sort=False):
+            numbers.setdefault((name, str(method)), []).append(_numbers(unit, best))
+    records = [
+        [*key, *(metrics.mean_and_deviation(column)[0] for column in zip(*seeds, strict=True))]
+        for key, seeds in numbers.items()
+    ]
+    table = pd.DataFrame(records, columns=["task", "method", *COLUMNS])
+    return table.set_index(["task", "method"]), list(reasons.values())
+
+
+def stored_floor(task: Task, seed: int, count: int, folder: Path, most_changes: int) -> Floor:
+    """The floor of the first test rows of a task: from the folder, or computed and kept there."""
+    settings = [task.name, seed, count, most_changes, metadata.version("relax-plugin")]
+    digest = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:10]
+    path = folder / FOLDER / f"{task.name.replace('/', '-')}-{seed}-{digest}.json"
+    if path.exists():
+        return _from_data(json.loads(path.read_text(encoding="utf-8")))
+    best = floor(task.model, task.space, task.X_test.iloc[:count], task.goal, most_changes=most_changes)
+    write_text(path, json.dumps({name: getattr(best, name).tolist() for name in ARRAYS}))
+    return best
+
+
+def _from_data(data: Mapping[str, Any]) -> Floor:
+    return Floor(**{name: np.array(data[name], dtype=dtype) for name, dtype in ARRAYS.items()})
+
+
+def _numbers(unit: pd.DataFrame, best: Floor) -> list[float]:
+    """The numbers of one method on one task and seed; of one that crashed or timed out, nothing is at the floor."""
+    ran = unit["state"].iloc[0] == "ok"
+    instance = unit["instance"].to_numpy() if ran else np.arange(len(best))
+    fewest, least = best.changes[instance], best.distance[instance]
+    known = fewest >= 0
+    columns = unit[["sparsity", "proximity"]].to_numpy() if ran else np.full((len(instance), 2), np.nan)
+    sparsity, proximity = columns.T  # NaN where nothing valid was found
+    valid = known & ~np.isnan(sparsity)
+    there = valid & (sparsity == fewest)
+    return [
+        float(known.sum()),
+        metrics.mean_over(known, fewest.astype(np.float64)),
+        metrics.mean_over(valid, sparsity - fewest),
+        metrics.mean_over(known, there.astype(np.float64)),
+        metrics.mean_over(there, least),
+        metrics.mean_over(there, proximity - least),
+        metrics.mean_over(known, (there & (proximity <= least * (1 + CLOSE))).astype(np.float64)),
+    ]

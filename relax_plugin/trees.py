@@ -1,0 +1,266 @@
+"""Trees: a tree ensemble of any library as flat arrays whose answers are the library's, bit by bit.
+
+Libraries compare differently (in float32 or float64, with `<` or `<=`); here every threshold is the largest float64
+that goes left, so that `x <= threshold` in float64 is the library's own comparison. Scores are added in the library's
+order and precision, since the last bit may decide between two classes. `tree_readers.py` reads models into this form.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from relax_plugin.features import Values
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+Booleans = np.ndarray[Any, np.dtype[np.bool_]]
+Decide = Literal["largest score", "largest probability", "above", "number", "weighted median"]
+Link = Literal["identity", "sigmoid", "softmax"]
+
+CHUNK_CELLS = 4_000_000  # rows times trees that are walked side by side: bounds the memory
+LOWEST = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class Tree:
+    """One tree on its way into an ensemble: arrays over its nodes, the root first; children below 0 at a leaf."""
+
+    feature: Integers
+    threshold: Floats  # x <= threshold goes left
+    left: Integers
+    right: Integers
+    scores: np.ndarray[Any, Any]  # (nodes, outputs); read at leaves
+
+
+@dataclass(frozen=True)
+class Decision:
+    """How the added scores become an answer.
+
+    decide
+        "largest score": the class of the largest (the first of equal ones); "largest probability": the same after the
+        link, whose rounding can make scores equal; "above": class 1 if the only score is above `cut`, else class 0;
+        "number": the only score is the answer; "weighted median": the median over trees (AdaBoost's regressor).
+    link, slope
+        Probabilities: link(slope * scores). One score: that of class 1 by the sigmoid.
+    """
+
+    decide: Decide
+    classes: np.ndarray[Any, Any] | None = None
+    cut: float = 0.0
+    link: Link = "identity"
+    slope: float = 1.0
+
+
+@dataclass(frozen=True)
+class Trees:
+    """A tree ensemble: answer = decide((base + sum over trees of the reached leaf's scores) / divisor)."""
+
+    feature: Integers  # (nodes,) the feature tested; -1 at a leaf
+    threshold: Floats  # (nodes,) x <= threshold goes left, compared in float64; infinite at a leaf
+    left: Integers  # (nodes,) position of the child; a leaf's children are itself
+    right: Integers
+    leaf: Integers  # (nodes,) position among the leaves of all trees; -1 at an inner node
+    roots: Integers  # (trees,)
+    leaf_tree: Integers  # (leaves,) the tree of each leaf, ascending
+    leaf_scores: np.ndarray[Any, Any]  # (leaves, outputs), in the precision (float32 or float64) scores are added in
+    base: np.ndarray[Any, Any]  # (outputs,) of the same precision
+    divisor: float
+    weights: Floats  # (trees,) of the weighted median; ones otherwise
+    decision: Decision
+    features: int
+
+    @classmethod
+    def joined(
+        cls,
+        trees: Sequence[Tree],
+        decision: Decision,
+        features: int,
+        *,
+        base: Any = None,
+        divisor: float = 1.0,
+        weights: Any = None,
+    ) -> "Trees":
+        """The ensemble of some trees."""
+        sizes = np.array([len(tree.feature) for tree in trees])
+        roots = np.cumsum(sizes) - sizes
+        owner = np.repeat(np.arange(len(trees)), sizes)
+        nodes = np.arange(len(owner))
+        left = np.concatenate([tree.left for tree in trees]).astype(np.int64)
+        right = np.concatenate([tree.right for tree in trees]).astype(np.int64)
+        is_leaf = left < 0
+        scores = np.concatenate([tree.scores for tree in trees])[is_leaf]
+        return cls(
+            feature=np.where(is_leaf, -1, np.concatenate([tree.feature for tree in trees])).astype(np.int64),
+            threshold=np.where(is_leaf, np.inf, np.concatenate([tree.threshold for tree in trees])),
+            left=np.where(is_leaf, nodes, left + roots[owner]),
+            right=np.where(is_leaf, nodes, right + roots[owner]),
+            leaf=np.where(is_leaf, np.cumsum(is_leaf) - 1, -1),
+            roots=roots,
+            leaf_tree=owner[is_leaf],
+            leaf_scores=scores,
+            base=np.zeros(scores.shape[1], scores.dtype) if base is None else np.asarray(base, scores.dtype).ravel(),
+            divisor=float(divisor),
+            weights=np.ones(len(trees)) if weights is None else np.asarray(weights, dtype=np.float64)[: len(trees)],
+            decision=decision,
+            features=features,
+        )
+
+    def __len__(self) -> int:
+        return len(self.roots)
+
+    @property
+    def additive(self) -> bool:
+        """Whether the answer depends on the sum of the leaves' scores only; not so for a median over trees."""
+        return self.decision.decide != "weighted median"
+
+    # Answers.
+
+    def leaves(self, values: Values) -> Integers:
+        """The leaf that each row reaches in each tree (rows, trees)."""
+        row = np.arange(len(values))[:, None]
+        node = np.tile(self.roots, (len(values), 1))
+        for _ in range(self.depth):
+            goes_left = values[row, self.feature[node]] <= self.threshold[node]
+            node = np.where(goes_left, self.left[node], self.right[node])
+        return np.asarray(self.leaf[node])
+
+    def scores(self, values: Values) -> np.ndarray[Any, Any]:
+        """The scores (rows, outputs), added as the library adds them; the weighted median where that decides."""
+        size = max(1, CHUNK_CELLS // max(len(self), 1))
+        parts = [self._scores(self.leaves(values[i : i + size])) for i in range(0, len(values), size)]
+        return np.concatenate(parts) if parts else np.empty((0, len(self.base)), self.leaf_scores.dtype)
+
+    def labels(self, values: Values) -> Floats:
+        """What the model's `predict` answers: positions among the classes, or the numbers of a regressor."""
+        return self.decided(self.scores(values))
+
+    def probabilities(self, values: Values) -> Floats:
+        """The probability of each class (rows, classes), equal to the library's up to rounding."""
+        return np.asarray(self.linked(self.scores(values)), dtype=np.float64)
+
+    def decided(self, scores: np.ndarray[Any, Any]) -> Floats:
+        """Answers to scores: positions among the classes, or numbers."""
+        decide = self.decision.decide
+        if decide in ("number", "weighted median"):
+            return np.asarray(scores[:, 0], dtype=np.float64)
+        if decide == "above":
+            return np.asarray(scores[:, 0] > self.decision.cut, dtype=np.float64)
+        scores = self.linked(scores) if decide == "largest probability" else scores
+        return np.asarray(scores.argmax(axis=1), dtype=np.float64)
+
+    def linked(self, scores: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Probabilities of scores, in their precision."""
+        if self.decision.link == "identity":
+            return scores
+        scaled = scores if self.decision.slope == 1.0 else scores * self.decision.slope
+        if self.decision.link == "sigmoid":
+            positive = sigmoid(scaled[:, 0])
+            return np.column_stack([1 - positive, positive])
+        powers = rounded_exp(scaled - scaled.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, dtype=np.float64).astype(scores.dtype)[:, None])
+
+    def _scores(self, leaves: Integers) -> np.ndarray[Any, Any]:
+        if not self.additive:
+            return self._median(self.leaf_scores[leaves, 0])
+        total = np.tile(self.base, (len(leaves), 1))
+        for reached in leaves.T:  # one tree after the other: another order of additions may round to another answer
+            total += self.leaf_scores[reached]
+        return total if self.divisor == 1.0 else total / total.dtype.type(self.divisor)
+
+    def _median(self, answers: Floats) -> Floats:
+        order = np.argsort(answers, axis=1)
+        weight = np.cumsum(self.weights[order], axis=1)
+        middle = (weight >= 0.5 * weight[:, -1:]).argmax(axis=1)
+        rows = np.arange(len(answers))
+        return np.asarray(answers[rows, order[rows, middle]][:, None])
+
+    # Geometry.
+
+    @cached_property
+    def depth(self) -> int:
+        """Tests on the longest path."""
+        depth, frontier = 0, self.roots
+        while len(frontier := frontier[self.feature[frontier] >= 0]):
+            depth, frontier = depth + 1, np.concatenate([self.left[frontier], self.right[frontier]])
+        return depth
+
+    @cached_property
+    def boxes(self) -> tuple[Floats, Floats]:
+        """Each leaf's box, low < x <= high, as two arrays (leaves, features); infinite where nothing is tested.
+
+        A feature tested several times on a path has the interval that is left; a leaf no row can reach has low >= high.
+        """
+        low = np.full((len(self.leaf_tree), self.features), -np.inf)
+        high = np.full((len(self.leaf_tree), self.features), np.inf)
+        node = self.roots
+        node_low = np.full((len(node), self.features), -np.inf)
+        node_high = np.full((len(node), self.features), np.inf)
+        while len(node):
+            ends = self.feature[node] < 0
+            low[self.leaf[node[ends]]], high[self.leaf[node[ends]]] = node_low[ends], node_high[ends]
+            node, node_low, node_high = node[~ends], node_low[~ends], node_high[~ends]
+            row, feature, threshold = np.arange(len(node)), self.feature[node], self.threshold[node]
+            left_high, right_low = node_high.copy(), node_low.copy()
+            left_high[row, feature] = np.minimum(left_high[row, feature], threshold)
+            right_low[row, feature] = np.maximum(right_low[row, feature], threshold)
+            node = np.concatenate([self.left[node], self.right[node]])
+            node_low = np.concatenate([node_low, right_low])
+            node_high = np.concatenate([left_high, node_high])
+        return low, high
+
+    @cached_property
+    def cuts(self) -> list[Floats]:
+        """The distinct thresholds of each feature, ascending: answers are constant on the intervals (cut, cut]."""
+        return [np.unique(self.threshold[self.feature == j]) for j in range(self.features)]
+
+
+def sigmoid(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """1 / (1 + exp(-x)) in the precision of x."""
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (rounded_exp(-x) + x.dtype.type(1)))
+
+
+def rounded_exp(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The exponential in the precision of x, rounded correctly in float32 (numpy's own is an ulp off at times)."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(x.astype(np.float64)).astype(x.dtype))
+
+
+def as_float64_threshold(threshold: Any, *, strict: bool = False) -> Floats:
+    """The largest float64 x with float32(x) <= threshold (`strict`: < threshold)."""
+    threshold = np.asarray(threshold, dtype=np.float64)
+    below = threshold.astype(np.float32)
+    too_high = below.astype(np.float64) >= threshold if strict else below.astype(np.float64) > threshold
+    below = np.where(too_high, np.nextafter(below, np.float32(-np.inf)), below)
+    above = np.nextafter(below, np.float32(np.inf))
+    middle = 0.5 * (below.astype(np.float64) + above.astype(np.float64))
+    with np.errstate(over="ignore"):  # a tie between two float32 goes to the even one, which may be either
+        rounds_down = middle.astype(np.float32) <= below
+    return np.asarray(np.where(rounds_down, middle, np.nextafter(middle, -np.inf)))
+
+
+def last_where(holds: Callable[[Floats], Booleans], shape: tuple[int, ...], most: float = 1e38) -> Floats:
+    """The largest float64 up to `most` at which a falling condition holds, elementwise; infinite where all or none do.
+
+    Bisects the ordered bits of float64, so that the answer is exact.
+    """
+    low, high = _ordered(np.full(shape, -most)), _ordered(np.full(shape, most))
+    never, always = ~holds(_unordered(low)), holds(_unordered(high))
+    while (high - 1 > low).any():
+        middle = (low >> 1) + (high >> 1) + (low & high & 1)
+        true = holds(_unordered(middle))
+        low, high = np.where(true, middle, low), np.where(true, high, middle)
+    return np.where(never, -np.inf, np.where(always, np.inf, _unordered(low)))
+
+
+def _ordered(x: Floats) -> Integers:
+    """Whole numbers in the order of floats, one for each; 0 for both zeros."""
+    bits = x.view(np.int64)
+    return np.where(bits >= 0, bits, LOWEST - bits)
+
+
+def _unordered(number: Integers) -> Floats:
+    return np.asarray(np.where(number >= 0, number, LOWEST - number).view(np.float64))
