@@ -163,7 +163,8 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         if permitted is not None:
             permitted = {k: [str(c) for c in ends] if k in texts else ends for k, ends in permitted.items()}
         known = interface.permitted_range if permitted is None else interface.get_features_range()[1]
-        first = [int((~texts.isin(known)).any(axis=1).argmax())]
+        strange = [~texts[name].isin(known[name]).to_numpy() for name in texts]
+        first = [int(np.any(strange, axis=0).argmax())]  # row 0 where nothing is strange
         self.setup(vary, permitted, queries.iloc[first].drop(columns=texts.columns).join(texts.iloc[first]), None)
 
     def _wanted(self, desired: Any, labels: list[Any]) -> Any:

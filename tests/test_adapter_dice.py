@@ -162,6 +162,18 @@ def test_the_query_decides_the_dtypes() -> None:
     assert (exp.model.model.predict(rows[FEATURES]) == rows["y"]).all()
 
 
+def test_rows_without_any_category_are_explained() -> None:
+    outcome = np.where(SCORE > 5.0, 1, 0)
+    model = LogisticRegression().fit(ROWS[NUMBERS], outcome)
+    exp = Dice(data(outcome, ROWS[NUMBERS]), dice_ml.Model(model=model, backend="sklearn"), method="greedy")
+    explanations = exp.generate_counterfactuals(ROWS[NUMBERS][:20], 2)
+    assert [len(rows) for rows in found(explanations)] == [2] * 20
+    answers = model.predict(pd.concat(found(explanations))[NUMBERS])
+    assert (answers != model.predict(ROWS[NUMBERS][:20]).repeat(2)).all()
+    with pytest.raises(ValueError, match="not present in training data"):
+        exp.generate_counterfactuals(ROWS[["age"]].assign(height=1.0), 1)
+
+
 def test_the_order_of_the_querys_columns_does_not_matter() -> None:
     exp, queries = trained("binary"), ROWS[5:25]
     plain, turned = (exp.generate_counterfactuals(rows, 1) for rows in (queries, queries[FEATURES[::-1]]))
