@@ -16,7 +16,6 @@ import pandas as pd
 from relax_plugin.columns import (
     Direction,
     Feature,
-    Rows,
     as_frame,
     categorical_feature,
     decimals_of,
@@ -32,6 +31,7 @@ from relax_plugin.columns import (
     with_bounds,
     with_step,
 )
+from relax_plugin.columns import Rows as Rows
 from relax_plugin.errors import (
     ColumnError,
     ConstraintError,

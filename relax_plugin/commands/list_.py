@@ -36,7 +36,7 @@ def run(chosen: argparse.Namespace) -> int:
     shown = pd.DataFrame(methods).set_index("method")
     shown["tasks"] = shown["tasks"].map(", ".join)
     shown["options"] = shown["options"].map(lambda options: " ".join(f"{k}={v}" for k, v in options.items()))
-    shown["extra"] = shown["extra"].map(lambda extra: f"[{extra}]" if extra else "")
+    shown["extra"] = shown["extra"].map("[{}]".format, na_action="ignore").fillna("")
     for column in ("categorical", "labels only"):
         shown[column] = shown[column].map({True: "yes", False: "no"})
     print("Methods (bench and explain take them by name, with options: greedy:quantiles=10)\n")
