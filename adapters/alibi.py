@@ -98,14 +98,18 @@ class ReLAXTabular:
         if isinstance(self.explainer, str):
             options = {"seed": self.seed, **self.options}
             made = make_explainer(self.explainer, self.predictor, self._space(X), **options)
-        self.explainer_ = (made if isinstance(self.explainer, str) else clone(self.explainer)).fit(X)
+        else:
+            made = clone(self.explainer)
+            if self.predictor is not None:  # by `reset_predictor`
+                made.set_params(model=self.predictor)
+        self.explainer_ = made.fit(X)
         return self
 
     def explain(
         self,
         X: Rows,
         Y_t: Any = None,
-        C: Sequence[Condition] | None = None,
+        C: Condition | Sequence[Condition] | None = None,
         batch_size: int = 100,
         diversity: bool = False,
         num_samples: int = 1,
@@ -122,6 +126,7 @@ class ReLAXTabular:
         """
         if not hasattr(self, "explainer_"):
             raise NotFittedError("this explainer is not fitted; call fit(X) with the training rows first.")
+        C = [C] if isinstance(C, Mapping) else C
         if diversity and len(X) != 1:
             raise InputError(f"diverse counterfactuals are for a single row, and there are {len(X)}.")
         target, space = self._positions(Y_t, len(X)), self.explainer_.space_
@@ -204,9 +209,12 @@ class ReLAXTabular:
         for name in set(condition) - set(space.names):
             raise UnknownNameError(f"C names feature {name!r}; {did_you_mean(name, space.names)}")
         for j, f in enumerate(space.features):
+            told = condition.get(f.name, (-np.inf, np.inf))
+            if np.ndim(told) != 1 or (f.kind != "categorical" and len(told) != 2):
+                raise InputError(f"C says {told!r} of {f.name!r}; its least and greatest change, or names, are needed.")
             if f.kind != "categorical" and (f.name in condition or f.name in self.parts):
                 shares = self.parts.get(str(f.name), (-1.0, 1.0))
-                fall, rise = condition.get(str(f.name), (-np.inf, np.inf))
+                fall, rise = told
                 low = max(f.low, row[j] + fall, row[j] + shares[0] * (f.high - f.low))
                 high = min(f.high, row[j] + rise, row[j] + shares[1] * (f.high - f.low))
                 limits[f.name] = (low, high) if low <= high else ()

@@ -18,6 +18,8 @@ from relax_plugin.goal import Goal
 
 Array = np.ndarray[Any, Any]
 
+TIES = 0.02  # share of rows in which the largest probability and `predict` may differ
+
 
 class ReLAXRecourse:
     """Counterfactuals of any registered explainer for a model as CARLA wraps it.
@@ -51,6 +53,7 @@ class ReLAXRecourse:
         self._mlmodel = mlmodel
         self.hyperparams = merge_hyperparams(hyperparams, self._DEFAULT_HYPERPARAMS)
         self.order = list(mlmodel.feature_input_order)
+        self.vary: list[Any] | None = None  # features that may change, where the explainer's own space lets more
         given, goal = self.hyperparams["explainer"], Goal.to(self.hyperparams["desired_class"])
         if isinstance(given, CounterfactualExplainer):
             if not hasattr(given, "blackbox_"):
@@ -61,28 +64,47 @@ class ReLAXRecourse:
                 raise InputError("options belong to the name of an explainer; a fitted one has its own already.")
             self.columns: dict[Any, list[Any]] = {name: [name] for name in self.order}
             self.explainer, self.goal = given, given.goal or goal
+            self._check_fitted(given)
             return
         data = mlmodel.data
         features = _features(self.order, data)
         self.columns = {name if len(members) > 1 else members[0]: members for name, members in features.items()}
-        rows = self._joined(data.df_train if hasattr(data, "df_train") else data.df)
+        rows = self._joined(_rows_of(data))
         space = FeatureSpace.infer(
             rows,
             categorical=[own for own, name in zip(self.columns, features, strict=True) if name in data.categorical],
-            immutable=[own for own, name in zip(self.columns, features, strict=True) if name in data.immutables],
+            immutable=_immutable(self.columns, features, data),
         )
         options = {"seed": self.hyperparams["seed"], "goal": goal, **self.hyperparams["options"]}
         self.goal = options["goal"]
         self.explainer = make_explainer(given, self._probabilities, space, **options).fit(rows)
+
+    def _check_fitted(self, explainer: CounterfactualExplainer) -> None:
+        """Refuse an explainer of another model, or of columns that must change together."""
+        if hasattr(self._mlmodel, "data"):
+            data = self._mlmodel.data
+            features = _features(self.order, data)
+            spread = next((members for members in features.values() if len(members) > 1), None)
+            if spread:
+                raise InputError(f"the columns {spread} are one feature; name an explainer, and it is fitted to them.")
+            fixed = _immutable(self.columns, features, data)
+            free = [f.name for f in explainer.space_.features if not f.immutable and f.name not in fixed]
+            self.vary = free if fixed else None
+        if hasattr(explainer, "known_") and hasattr(self._mlmodel, "predict_proba"):
+            rows, answer = explainer.known_
+            frame = pd.DataFrame(explainer.space_.model_input(rows), columns=self.order)
+            asked = np.asarray(self._mlmodel.predict_proba(frame)).argmax(axis=1)
+            if (asked != answer.output).mean() > TIES:
+                raise InputError(f"this {type(explainer).__name__} explains another model than the one given.")
 
     def get_counterfactuals(self, factuals: pd.DataFrame) -> pd.DataFrame:
         """A counterfactual a factual: the same index, the columns of `feature_input_order`, NaN where none was found.
 
         Factuals are encoded and normalised, as `mlmodel.data.df` is; further columns, as the target, are left out.
         """
-        if len(factuals) == 0:
-            raise InputError("there are no factuals; give at least one row.")
-        made = self.explainer.explain(self._joined(factuals), goal=self.goal)
+        if not isinstance(factuals, pd.DataFrame) or len(factuals) == 0:
+            raise InputError("factuals must be a DataFrame with at least one row.")
+        made = self.explainer.explain(self._joined(factuals), goal=self.goal, vary=self.vary)
         found, space = made.found[:, 0], made.space
         cells = made.values[:, 0].copy()
         for j in np.flatnonzero(space.is_categorical):  # positions in the space's list -> CARLA's numbers
@@ -141,3 +163,19 @@ def _features(order: list[Any], data: Any) -> dict[Any, list[Any]]:
         own = column if column in data.continuous else max(names, key=len, default=column)
         features.setdefault(own, []).append(column)
     return features
+
+
+def _rows_of(data: Any) -> pd.DataFrame:
+    rows: pd.DataFrame = data.df_train if hasattr(data, "df_train") else data.df
+    return rows
+
+
+def _immutable(columns: Mapping[Any, list[Any]], features: Mapping[Any, list[Any]], data: Any) -> list[Any]:
+    """The explainer's features that CARLA's immutables name, by the feature's own name or by one of its columns."""
+    found, unused = [], {*data.categorical, *data.continuous, *_rows_of(data).columns}  # the model need not know them
+    for name in data.immutables:
+        own = [mine for mine, (his, members) in zip(columns, features.items(), strict=True) if name in (his, *members)]
+        if not own and name not in unused:
+            raise UnknownNameError(f"immutables names {name!r}; {did_you_mean(name, features)}")
+        found.extend(own)
+    return list(dict.fromkeys(found))

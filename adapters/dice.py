@@ -1,18 +1,28 @@
 """DiCE's face: any explainer of the registry as an explainer of dice-ml, and a `Dice` that knows them by name."""
 
-import copy
 import inspect
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
+from relax_plugin.adapters.dice_interfaces import (
+    AskedModel,
+    DenyingReader,
+    fitting,
+    moved_in,
+    refuse_doubtful,
+    training_values,
+    view_for,
+    with_ends,
+)
 from relax_plugin.base import CounterfactualExplainer, list_explainers, make_explainer
 from relax_plugin.errors import ColumnError, InputError, MissingExtraError, UnknownNameError, did_you_mean
-from relax_plugin.features import Bounds, FeatureSpace, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
 
 try:
@@ -24,7 +34,6 @@ except ImportError as missing:
     raise MissingExtraError("DiCE's face needs dice-ml: pip install 'relax-plugin[dice]'.") from missing
 
 ONLY_THE_CLASS = 0.5  # DiCE's default stopping_threshold
-PRIVATE_ROWS = 1000  # drawn from the ranges of a private data interface, which has no rows to learn from
 
 
 class ReLAXDice(ExplainerBase):  # type: ignore[misc]
@@ -48,19 +57,25 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
             explainer = make_explainer(explainer, AskedModel(model_interface, names), seed=seed, **(options or {}))
         elif options or not hasattr(explainer, "space_") or set(explainer.space_.names) != set(names):
             raise InputError(f"an explainer must be fitted to the features {names}; options go with a name only.")
+        elif getattr(explainer.model, "model", explainer.model) is not model_interface.model:
+            raise InputError(f"this {type(explainer).__name__} explains another model than DiCE's interface has.")
         self.explainer, self.fitted = explainer, hasattr(explainer, "space_")
+        self.own_space = not self.fitted  # the space of one that is handed over stands; else ranges may be widened
 
     def fit(self, rows: pd.DataFrame | None = None, desired_range: Sequence[float] | None = None) -> Self:
         """Train the explainer on the rows of the data interface.
 
-        Some `rows` show categories as the model knows them where that is not text, which is all that DiCE keeps. A
-        regressor is trained to answer within `desired_range`; later calls may ask for another.
+        Some `rows` show categories as the model knows them where that is not text, which is all that DiCE keeps; they
+        are needed where the texts are numbers, which the model may know as numbers. A regressor is trained to answer
+        within `desired_range`; later calls may ask for another.
         """
         if self.model.model_type == "regressor" and self.explainer.goal is None:
             self.explainer.set_params(goal=Goal.between(*self.infer_target_cfs_range(desired_range)))
-        values, space = _training_values(self.data_interface, self.explainer.seed)
-        if rows is not None:
-            space = FeatureSpace([_fitting(f, rows[f.name]) if f.categories else f for f in space.features])
+        values, space = training_values(self.data_interface, self.explainer.seed)
+        if rows is None:
+            refuse_doubtful(space)
+        else:
+            space = FeatureSpace([fitting(f, rows[f.name]) if f.categories else f for f in space.features])
         self.explainer.set_params(space=space).fit(space.model_input(values))
         self.fitted = True
         return self
@@ -121,13 +136,16 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
     def _explain(self, queries: pd.DataFrame, total: int, *asked: Any) -> list[Any]:
         """DiCE's examples of each query, given the other arguments of `generate_counterfactuals` in their order."""
         desired_class, desired_range, permitted_range, features_to_vary, threshold, sparsity, _, _, seed = asked
+        if isinstance(features_to_vary, str) and features_to_vary != "all":
+            raise InputError(f"features_to_vary is {features_to_vary!r}; give 'all' or a list: [{features_to_vary!r}].")
+        permitted_range = with_ends(self.data_interface, permitted_range)
         self._check_queries(queries, permitted_range, features_to_vary)
         if not self.fitted:
             self.fit(queries, desired_range)
-        view, bounds = _view(self.explainer, queries, permitted_range or {}, seed)
+        view, bounds = view_for(self.explainer, queries, permitted_range or {}, seed, self.own_space)
         limits = {"vary": None if isinstance(features_to_vary, str) else features_to_vary, "bounds": bounds}
         rows = queries[view.space_.names]
-        start = _moved_in(view.space_, rows, **limits) if bounds else rows
+        start = moved_in(view.space_, rows, **limits) if bounds else rows
         before = None if start is rows else view.blackbox_.labels(view.blackbox_.confirm(rows).output)
         labels = [] if self.model.model_type == "regressor" else view.blackbox_.classes.tolist()
         wanted = self._wanted(desired_class, labels) if labels else desired_class
@@ -142,7 +160,9 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         interface, outcome = self.data_interface, self.data_interface.outcome_name
         made, found = _distinct(view, start, goal, total, limits, outcome)
         answers, columns = (made.before if before is None else before).tolist(), [*interface.feature_names, outcome]
-        tables = queries.assign(**{outcome: answers})[columns], found[columns]
+        # Every example has an index of its own, from 0 on, so that cutting it out is all there is to do.
+        tables = queries.assign(**{outcome: answers})[columns].set_axis(np.zeros(len(rows), dtype=int)), found[columns]
+        tables[1].index = pd.Index(found.groupby("query_id").cumcount())
         ends = np.searchsorted(found["query_id"], np.arange(len(rows) + 1))
         told, kind = (sparsity, None if desired_range is None else list(desired_range)), self.model.model_type
         examples = [
@@ -170,10 +190,11 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
     def _wanted(self, desired: Any, labels: list[Any]) -> Any:
         """The label of the desired class; None for the opposite one."""
         desired = desired.item() if isinstance(desired, np.generic) else desired
-        if not isinstance(desired, int) and desired != "opposite" and desired in labels:
+        position = isinstance(desired, int) and 0 <= desired < len(labels)
+        if not position and desired != "opposite" and desired in labels:
             return desired
-        position = self.infer_target_cfs_class(desired, 0, len(labels))  # refuses in DiCE's words
-        return None if desired == "opposite" else labels[position]
+        place = self.infer_target_cfs_class(desired, 0, len(labels))  # refuses in DiCE's words
+        return None if desired == "opposite" else labels[place]
 
 
 class Dice(dice.Dice):  # type: ignore[misc]
@@ -195,62 +216,11 @@ class LaterExamples(CounterfactualExamples):  # type: ignore[misc]
         if "_parts" not in self.__dict__:
             raise AttributeError(name)
         interface, (queries, found), query, own, told = self.__dict__.pop("_parts")
-        changed, rows = self.__dict__.copy(), found.iloc[own].reset_index(drop=True)
+        changed, rows = self.__dict__.copy(), found.iloc[own]
         final, sparse = (rows, rows.copy()) if len(rows) else (None, None)
-        super().__init__(interface, final, queries.iloc[[query]].reset_index(drop=True), sparse, *told)
+        super().__init__(interface, final, queries.iloc[query : query + 1], sparse, *told)
         self.__dict__.update(changed)
         return getattr(self, name)
-
-
-class AskedModel:
-    """The model as DiCE asks it, with the manners of an estimator."""
-
-    def __init__(self, interface: Any, names: Sequence[str]) -> None:
-        self.interface = interface
-        self._estimator_type = interface.model_type
-        own = list(getattr(interface.model, "feature_names_in_", ()))
-        self.columns = own if interface.transformer.func is None and set(own) == set(names) else list(names)
-        if hasattr(interface.model, "classes_"):
-            self.classes_ = np.asarray(interface.model.classes_)
-        if hasattr(interface, "set_eval_mode"):
-            interface.set_eval_mode()  # dropout would make the answers random
-
-    def predict_proba(self, rows: pd.DataFrame) -> np.ndarray[Any, Any]:
-        scores = np.asarray(self.interface.get_output(rows[self.columns])).reshape(len(rows), -1)
-        if scores.shape[1] == 1 and not hasattr(self, "classes_"):  # a network's P(class 1)
-            scores = np.concatenate([1.0 - scores, scores], axis=1)
-        return scores
-
-    def predict(self, rows: pd.DataFrame) -> np.ndarray[Any, Any]:
-        if self._estimator_type == "regressor":
-            return np.asarray(self.interface.get_output(rows[self.columns])).reshape(len(rows))
-        if not hasattr(self, "classes_"):
-            return np.asarray(self.predict_proba(rows).argmax(axis=1))
-        return np.asarray(self.interface.get_output(rows[self.columns], model_score=False))
-
-
-class DenyingReader:
-    """Reads a model, but rows that meet the goal seem to miss it: what is found for them then differs from them."""
-
-    def __init__(self, blackbox: Any, rows: pd.DataFrame, goal: Any) -> None:
-        self.reader, self.classes = blackbox.reader, blackbox.classes
-        self.denied = pd.util.hash_pandas_object(rows, index=False)
-        if self.classes is None:  # of a regressor
-            self.outside = goal.low - 1.0 if np.isfinite(goal.low) else goal.high + 1.0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.reader, name)
-
-    def read(self, rows: pd.DataFrame, want_labels: bool) -> tuple[Any, Any]:
-        labels, scores = self.reader.read(rows, want_labels)
-        denied = np.isin(pd.util.hash_pandas_object(rows, index=False), self.denied)
-        if self.classes is None:
-            return np.where(denied, self.outside, labels), None
-        if scores is not None:
-            scores = np.where(denied[:, None], np.roll(scores, 1, axis=1), scores)
-        if labels is not None:
-            labels = np.where(denied, np.roll(self.classes, -1)[pd.Index(self.classes).get_indexer(labels)], labels)
-        return labels, scores
 
 
 def _distinct(view: Any, start: pd.DataFrame, goal: Goal, total: int, limits: Any, outcome: str) -> tuple[Any, Any]:
@@ -272,80 +242,10 @@ def _check_tuning(given: Mapping[str, Any]) -> None:
     """Warn of options that only DiCE's own methods have; refuse what none has."""
     for name in given:
         methods = [dice.decide(None, method)._generate_counterfactuals for method in ("random", "genetic", "kdtree")]
-        known = {parameter for method in methods for parameter in inspect.signature(method).parameters}
+        gradient = import_module("dice_ml.explainer_interfaces.dice_pytorch").DicePyTorch.generate_counterfactuals
+        known = {parameter for method in (*methods, gradient) for parameter in inspect.signature(method).parameters}
+        known -= {"self", "query_instance", *inspect.signature(ReLAXDice.generate_counterfactuals).parameters}
         if name not in known:
-            raise UnknownNameError(f"generate_counterfactuals has no option {name!r}; {did_you_mean(name, known)}")
+            hint = did_you_mean(name, sorted(known))
+            raise UnknownNameError(f"generate_counterfactuals has no option {name!r}; {hint}")
         warnings.warn(f"{name} tunes DiCE's own methods; this explainer does without it.", stacklevel=3)
-
-
-def _view(explainer: Any, queries: pd.DataFrame, permitted: Mapping[Any, Any], seed: int | None) -> tuple[Any, Bounds]:
-    """The fitted explainer over a space with the queries' dtypes and room for what is permitted, and the bounds."""
-    features, bounds = [], {}
-    for feature in explainer.space_.features:
-        choices = list(permitted.get(feature.name, ()))
-        if choices and not feature.categories:
-            ends = [float(end) for end in choices if np.isfinite(end)]
-            feature = replace(feature, low=min([feature.low, *ends]), high=max([feature.high, *ends]))
-        features.append(_fitting(feature, queries[feature.name]))
-        if feature.name in permitted:
-            texts = {str(category): category for category in features[-1].categories}
-            bounds[feature.name] = [texts.get(str(choice), choice) for choice in choices]
-    view = copy.copy(explainer)
-    view.seed = explainer.seed if seed is None else seed
-    view.space_, view.blackbox_ = FeatureSpace(features), copy.copy(explainer.blackbox_)
-    view.blackbox_.space = view.space_
-    return view, bounds
-
-
-def _fitting(feature: Any, column: "pd.Series[Any]") -> Any:
-    """The feature in the dtype of the column."""
-    dtype: Any = column.dtype
-    if feature.categories:
-        kind = type(column.iloc[0])
-        read: Any = "True".__eq__ if kind in (bool, np.bool_) else kind
-        categories = tuple(read(str(category)) for category in feature.categories)
-        if isinstance(dtype, pd.CategoricalDtype):  # it may lack categories that the counterfactuals need
-            dtype = pd.CategoricalDtype(list(categories), dtype.ordered)
-        return replace(feature, categories=categories, dtype=dtype)
-    if not pd.api.types.is_integer_dtype(dtype):
-        return replace(feature, dtype=dtype)
-    held = np.iinfo(getattr(dtype, "numpy_dtype", dtype))
-    step = feature.step if feature.step and feature.step % 1 == 0 else 1.0
-    low, high = max(feature.low, float(held.min)), min(feature.high, float(held.max))
-    return replace(feature, kind="integer", dtype=dtype, step=step, low=low, high=high)
-
-
-def _moved_in(space: FeatureSpace, queries: pd.DataFrame, vary: Any, bounds: Any) -> pd.DataFrame:
-    """The queries with every cell within its permitted range."""
-    values, limits = space.values(queries), space.limits(bounds=bounds)
-    moved, nearest = values.copy(), np.clip(values, *limits.span(values))
-    for name, bound in bounds.items():
-        j = space.names.index(name)
-        outside = (values[:, j] < limits.low[0, j]) | (values[:, j] > limits.high[0, j])
-        if space.is_categorical[j]:
-            codes = [space.features[j].categories.index(category) for category in bound]
-            outside, nearest[:, j] = ~np.isin(values[:, j], codes), codes[0]
-        moved[outside, j] = nearest[outside, j]
-        if outside.any() and vary is not None and name not in vary:
-            value = queries[name].iloc[int(np.argmax(outside))]
-            raise InputError(f"{name!r} is {value!r}, which is outside the permitted range and isn't allowed to vary.")
-    return queries if (moved == values).all() else pd.DataFrame(space.restore(moved, queries))
-
-
-def _training_values(interface: Any, seed: int) -> tuple[Values, FeatureSpace]:
-    """What is learned from, and its space, with categories as text."""
-    texts, bounds = interface.categorical_feature_names, interface.permitted_range
-    if hasattr(interface, "data_df"):
-        data, seen = interface.data_df[interface.feature_names].dropna(), interface.get_features_range()[1]
-        bounds = {name: ends for name, ends in bounds.items() if list(ends) != list(seen[name])}
-        # By its text DiCE's float32 becomes the number that was written: 0.1, not 0.10000000149.
-        floats = data.select_dtypes(np.float32).columns
-        rows = data.astype(dict.fromkeys([*texts, *floats], str)).astype(dict.fromkeys(floats, float))
-    else:
-        rng, size = np.random.default_rng(seed), PRIVATE_ROWS
-        drawn = {n: rng.choice(c, size) if n in texts else rng.uniform(c[0], c[1], size) for n, c in bounds.items()}
-        rows = pd.DataFrame(drawn).round(interface.get_decimal_precisions("dict"))
-    space = FeatureSpace.infer(rows, categorical=texts, bounds=bounds)
-    given = getattr(interface, "continuous_features_precision", None) or {}
-    stepped = [replace(f, step=10.0 ** -given[f.name]) if f.name in given else f for f in space.features]
-    return space.values(rows), FeatureSpace(stepped)

@@ -85,7 +85,7 @@ class ReLAX(ExplainerMixin):  # type: ignore[misc]
             explainer = make_explainer(explainer, _estimator(model, options["goal"]), space, **options)
         elif any(value is not None for value in (options, goal, space, feature_types)):
             raise InputError(f"options go with the name of an explainer; this {type(explainer).__name__} has its own.")
-        elif explainer.model is not model and explainer.model is not _estimator(model, None):
+        elif explainer.model != model and explainer.model is not _estimator(model, None):
             raise InputError(f"this {type(explainer).__name__} explains another model; pass its own, explainer.model.")
         self.explainer = explainer
 

@@ -78,6 +78,9 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         """Up to n proposals for each query of the problem."""
 
+    def _learn_answers(self) -> None:
+        """Learn what is kept of the model's answers: part of `_fit`, and again for another model (`for_model`)."""
+
     def _most_fit_rows(self) -> int | None:
         """Model rows that `fit` may spend at most; None: as many as the method needs."""
         return None
@@ -161,16 +164,23 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         return concatenate(parts, X)
 
     def for_model(self, model: Any) -> Self:
-        """This fitted explainer, with all it has learned, for another model with the same classes."""
+        """This fitted explainer, with all it has learned, for another model with the same classes.
+
+        What it keeps of the model's answers is asked anew; an agent is not trained again.
+        """
         if not hasattr(self, "known_"):
             raise NotFittedError("this explainer is not fitted, or was read from a file; load it with the new model.")
         other = copy.copy(self)
         other.model = model
         other._bind_model()
-        other.blackbox_.learn(other.known_[0])
+        other.known_ = self.known_[0], other.blackbox_.learn(self.known_[0])
         old, new = self.blackbox_.classes, other.blackbox_.classes
         if not np.array_equal(np.asarray(old), np.asarray(new)):
             raise InputError(f"the model has the classes {new}, but the explainer learned {old}; fit it again.")
+        reason = self.skip_reason(other.blackbox_, self.space_)
+        if reason is not None:
+            raise UnsupportedError(f"skipped because {reason}.")
+        other._learn_answers()
         return other
 
     def skip_reason(self, blackbox: BlackBox, space: FeatureSpace) -> str | None:

@@ -222,7 +222,11 @@ def pandas_or_array(X: Any) -> Rows:
     table = narwhals.from_native(X, eager_only=True, pass_through=True)
     if not isinstance(table, narwhals.DataFrame):
         raise InputError(f"rows must be a DataFrame (pandas, polars, ...) or a numpy array, not {type(X).__name__}.")
-    return pd.DataFrame({name: table[name].to_numpy() for name in table.columns})
+    for name, kind in table.schema.items():
+        if isinstance(kind, narwhals.Time):
+            raise InputError(f"column {name!r} holds times of day, which are neither numbers nor categories.")
+    exact = [name for name, kind in table.schema.items() if isinstance(kind, narwhals.Decimal)]
+    return pd.DataFrame({name: table[name].to_numpy() for name in table.columns}).astype(dict.fromkeys(exact, float))
 
 
 def as_frame(X: Rows, width: int | None = None) -> pd.DataFrame:

@@ -200,6 +200,26 @@ def test_reset_predictor_asks_the_new_model_and_leaves_a_given_explainer_alone(X
         made.reset_predictor(lambda x: np.column_stack([predictor(x), np.zeros(len(x))]))
 
 
+@pytest.mark.parametrize("name", ["greedy", "nearest-ct"])
+def test_after_a_reset_the_new_model_is_explained_as_well_as_by_a_fresh_explainer(name: str) -> None:
+    turned = lambda x: predictor(x)[:, ::-1]  # noqa: E731
+    rows = census(200, 3)
+    for made in (ReLAXTabular(explainer=make_explainer(name, predictor)), ReLAXTabular(predictor, explainer=name)):
+        made.reset_predictor(turned)
+        assert np.array_equal(made.fit(rows).explain(rows[:10]).orig["class"][:, 0], turned(rows[:10]).argmax(axis=1))
+    made = ReLAXTabular(predictor, explainer=name).fit(rows)
+    made.reset_predictor(turned)
+    fresh = make_explainer(name, turned).fit(rows).explain(rows[:30])
+    assert made.explain(rows[:30]).counterfactuals.found.mean() == fresh.found.mean() == 1.0
+
+
+def test_one_condition_need_not_be_in_a_list(greedy: ReLAXTabular, X_positive: np.ndarray) -> None:
+    alone = greedy.explain(X_positive[:5], C={"Age": [0, 20]})
+    assert np.array_equal(alone.cf["X"], greedy.explain(X_positive[:5], C=[{"Age": [0, 20]}]).cf["X"])
+    with pytest.raises(InputError, match="C says 5 of 'Age'"):
+        greedy.explain(X_positive[:5], C={"Age": 5})
+
+
 def test_fitted_explainer_with_named_classes_is_answered_in_positions() -> None:
     frame = tiny.mixed_rows()
     fitted = make_explainer("nearest-ct", tiny.mixed_labels).fit(frame)

@@ -154,7 +154,7 @@ def test_fitted_explainer_is_used_as_it_is() -> None:
     fitted = make_explainer("greedy", model.raw_model, goal=Goal.to(1)).fit(data.df_train[CONTINUOUS])
     factuals = negatives(model).iloc[:8]
     cfs = ReLAXRecourse(model, {"explainer": fitted}).get_counterfactuals(factuals)
-    expected = fitted.explain(factuals[CONTINUOUS])
+    expected = fitted.explain(factuals[CONTINUOUS], vary=["hours", "gain"])  # age is immutable in CARLA's data
     assert expected.found.all()
     np.testing.assert_array_equal(cfs.to_numpy(), expected.values[:, 0])
 
@@ -191,8 +191,10 @@ def test_no_factuals_missing_columns_and_broken_codes_are_refused() -> None:
     model = Model(Data(None))
     method = ReLAXRecourse(model, GREEDY)
     factuals = negatives(model).iloc[:3]
-    with pytest.raises(ValueError, match="no factuals"):
+    with pytest.raises(ValueError, match="at least one row"):
         method.get_counterfactuals(factuals.iloc[:0])
+    with pytest.raises(InputError, match="must be a DataFrame"):
+        method.get_counterfactuals(factuals.to_numpy())
     with pytest.raises(ColumnError, match="'hours' is missing"):
         method.get_counterfactuals(factuals.drop(columns="hours"))
     with pytest.raises(InputError, match="one-hot"):
@@ -214,3 +216,28 @@ def test_data_without_split_is_fitted_on_all_rows() -> None:
     model.data = SimpleNamespace(**{name: getattr(model.data, name) for name in names})
     cfs = ReLAXRecourse(model, GREEDY).get_counterfactuals(negatives(model).iloc[:3])
     assert cfs.notna().all(axis=None)
+
+
+def test_immutables_may_name_the_columns_of_a_code_and_nothing_unknown() -> None:
+    data = Data(None)
+    data.immutables = ["work_office", "work_private", "work_state"]
+    model = Model(data)
+    factuals = negatives(model).iloc[:10]
+    cfs = ReLAXRecourse(model, GREEDY).get_counterfactuals(factuals).dropna()
+    assert len(cfs) > 5
+    assert (cfs[data.immutables] == factuals.loc[cfs.index, data.immutables]).all(axis=None)
+    data.immutables = ["wrok"]
+    with pytest.raises(UnknownNameError, match="immutables names 'wrok'; did you mean 'work'"):
+        ReLAXRecourse(model, GREEDY)
+
+
+def test_a_fitted_explainer_of_another_model_or_of_spread_columns_is_refused() -> None:
+    model = Model(Data(None))
+    rows = model.data.df_train[model.feature_input_order]
+    with pytest.raises(InputError, match="are one feature"):
+        ReLAXRecourse(model, {"explainer": make_explainer("greedy", model.raw_model).fit(rows)})
+    model.feature_input_order = CONTINUOUS
+    model.raw_model = LogisticRegression().fit(rows[CONTINUOUS], model.data.df_train["income"])
+    other = LogisticRegression().fit(rows[CONTINUOUS], 1 - model.data.df_train["income"])
+    with pytest.raises(InputError, match="another model"):
+        ReLAXRecourse(model, {"explainer": make_explainer("greedy", other).fit(rows[CONTINUOUS])})

@@ -32,7 +32,7 @@ LAYERS = (
 )
 ABOVE_ALL_LAYERS = {"cli"}
 BASELINES_SEE = LAYERS[0] | LAYERS[1] | LAYERS[2] | {"imagination", "lookahead"}  # a copy of the model, but no agent
-ADAPTERS_SEE = {"base", "features", "goal", "results", "errors"}
+ADAPTERS_SEE = {"base", "features", "goal", "results", "errors", "adapters.dice_interfaces"}
 
 
 def imported_modules(source: str) -> Iterator[str]:

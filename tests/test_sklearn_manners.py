@@ -1,5 +1,6 @@
 """scikit-learn's manners, for every explainer: parameters, clones, Pipelines over raw columns, tables in and out."""
 
+from datetime import time
 from functools import cache
 from typing import Any
 
@@ -123,6 +124,15 @@ def test_what_is_missing_in_a_polars_frame_is_named() -> None:
     table = polars.DataFrame({"a": [1.0, None, 3.0], "b": ["x", "y", "z"]})
     with pytest.raises(MissingValueError, match=r"'a'.*row 1"):
         FeatureSpace.infer(table)
+
+
+def test_exact_decimals_are_numbers_and_times_of_day_are_refused() -> None:
+    table = polars.DataFrame({"price": ["1.25", "2.50", "9.75"]}, schema={"price": polars.String})
+    table = table.with_columns(polars.col("price").cast(polars.Decimal(10, 2)))
+    (feature,) = FeatureSpace.infer(table).features
+    assert (feature.kind, feature.low, feature.high) == ("continuous", 1.25, 9.75)
+    with pytest.raises(InputError, match="'when' holds times of day"):
+        FeatureSpace.infer(polars.DataFrame({"when": [time(12), time(13)]}))
 
 
 @pytest.mark.parametrize("rows", [[[1.0, 2.0]], {"a": [1.0]}, polars.LazyFrame({"a": [1.0]}), polars.Series([1.0])])
