@@ -165,12 +165,16 @@ class DiceExplainer(CounterfactualExplainer):
             model = dice_ml.Model(model=view, backend="sklearn", model_type=kind)
             self.dice_ = dice_ml.Dice(data, model, method=self.method)
         self.dice_.check_query_instance_validity, self.dice_.label_decode = view.accept, view.decode
-        self.dice_.do_posthoc_sparsity_enhancement, self.dice_.build_KD_tree = self._sparser, self._tree
-        self.answers_ = self.blackbox_.ask(values[:0] if self.method == "random" else values)  # for `_tree`
+        self.training_ = values[:0] if self.method == "random" else values  # for `_tree`
+        self._learn_answers()
+
+    def _learn_answers(self) -> None:
+        self.answers_ = self.blackbox_.ask(self.training_)
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         made, seed = Proposals.empty(problem, n), int(rng.integers(2**32))
         self.trees_: dict[bytes, Any] = {}
+        self.dice_.do_posthoc_sparsity_enhancement, self.dice_.build_KD_tree = self._sparser, self._tree
         for query in np.flatnonzero(problem.limits.movable(problem.start)).tolist():
             self.view_.turn_to(problem, query, int(self.rows_per_instance))
             with _undisturbed(zlib.crc32(problem.start[query].tobytes(), seed)):

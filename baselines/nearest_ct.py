@@ -52,6 +52,9 @@ class NearestCT(CounterfactualExplainer):
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         self.neighbours_ = np.unique(values, axis=0)
+        self._learn_answers()
+
+    def _learn_answers(self) -> None:
         self.answers_ = self.blackbox_.ask(self.neighbours_)
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:

@@ -1,5 +1,6 @@
 """The contract of every counterfactual explainer: `fit`, `explain`, and who decides what is valid."""
 
+import copy
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
@@ -11,8 +12,9 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 
 from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.columns import pandas_or_array
 from relax_plugin.errors import ConstraintError, GoalError, InputError, NotFittedError, UnsupportedError
-from relax_plugin.features import Bounds, FeatureSpace, Rows, Values, as_frame
+from relax_plugin.features import Bounds, FeatureSpace, Rows, Values
 from relax_plugin.goal import Goal
 from relax_plugin.limits import Limits
 from relax_plugin.problem import Integers, Problem, Proposals
@@ -77,6 +79,9 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         """Up to n proposals for each query of the problem."""
 
+    def _learn_answers(self) -> None:
+        """Learn what is kept of the model's answers: part of `_fit`, and again for another model (`for_model`)."""
+
     def _most_fit_rows(self) -> int | None:
         """Model rows that `fit` may spend at most; None: as many as the method needs."""
         return None
@@ -86,7 +91,8 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
     def fit(self, X: Rows) -> Self:
         """Prepare for explaining: learn the space and the model's classes, and whatever the method learns."""
         started = time.perf_counter()
-        if len(as_frame(X)) == 0:
+        X = pandas_or_array(X)
+        if len(X) == 0:
             raise InputError("there are no training rows; fit needs at least one.")
         self._check_parameters()
         self.space_ = FeatureSpace.infer(X) if self.space is None else self.space
@@ -131,6 +137,7 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         X : DataFrame or array
+            Rows of other libraries' tables (polars, pyarrow, ...) come back as pandas.
         goal : Goal, optional
             In place of the explainer's own.
         n : int
@@ -143,6 +150,7 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         if not hasattr(self, "blackbox_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(X) with the training rows first.")
         self._check_parameters()
+        X = pandas_or_array(X)
         n = whole_number("n", n, 1)
         goal = goal or self.goal or self.goal_
         if isinstance(goal.label, tuple) and len(goal.label) != len(X):
@@ -155,6 +163,26 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         pieces = rows.iloc if isinstance(rows, pd.DataFrame) else rows
         parts = [self._explain_batch(values[s], pieces[s], goal.chunk(s), limits, n) for s in slices]
         return concatenate(parts, X)
+
+    def for_model(self, model: Any) -> Self:
+        """This fitted explainer, with all it has learned, for another model with the same classes.
+
+        What it keeps of the model's answers is asked anew; an agent is not trained again.
+        """
+        if not hasattr(self, "known_"):
+            raise NotFittedError("this explainer is not fitted, or was read from a file; load it with the new model.")
+        other = copy.copy(self)
+        other.model = model
+        other._bind_model()
+        other.known_ = self.known_[0], other.blackbox_.learn(self.known_[0])
+        old, new = self.blackbox_.classes, other.blackbox_.classes
+        if not np.array_equal(np.asarray(old), np.asarray(new)):
+            raise InputError(f"the model has the classes {new}, but the explainer learned {old}; fit it again.")
+        reason = self.skip_reason(other.blackbox_, self.space_)
+        if reason is not None:
+            raise UnsupportedError(f"skipped because {reason}.")
+        other._learn_answers()
+        return other
 
     def skip_reason(self, blackbox: BlackBox, space: FeatureSpace) -> str | None:
         """Why this explainer does not apply to this model and space; None if it does."""

@@ -1,14 +1,16 @@
-"""Feature: one column, and how it is read off training data and bounded."""
+"""Feature: one column, how it is read off training data and bounded; and the tables that columns come in."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import narwhals
 import numpy as np
 import pandas as pd
 
-from relax_plugin.errors import ConstraintError, InputError, MissingValueError, UnknownCategoryError
+from relax_plugin.errors import ColumnError, ConstraintError, InputError, MissingValueError, UnknownCategoryError
 
+Rows = pd.DataFrame | np.ndarray[Any, Any]
 Direction = Literal["increase", "decrease"] | None
 
 MOST_DECIMALS = 6  # a float column written with at most so many decimals keeps them in its counterfactuals
@@ -211,3 +213,31 @@ def plain(name: Hashable, value: Any) -> Any:
     if value is None or isinstance(value, str | int | float | bool):
         return value
     raise InputError(f"feature {name!r} has {value!r} of type {type(value).__name__}, which JSON cannot hold.")
+
+
+def pandas_or_array(X: Any) -> Rows:
+    """The rows themselves, or those of another library's table (polars, pyarrow, ...) as a pandas DataFrame."""
+    if isinstance(X, pd.DataFrame | np.ndarray):
+        return X
+    table = narwhals.from_native(X, eager_only=True, pass_through=True)
+    if not isinstance(table, narwhals.DataFrame):
+        raise InputError(f"rows must be a DataFrame (pandas, polars, ...) or a numpy array, not {type(X).__name__}.")
+    for name, kind in table.schema.items():
+        if isinstance(kind, narwhals.Time):
+            raise InputError(f"column {name!r} holds times of day, which are neither numbers nor categories.")
+    exact = [name for name, kind in table.schema.items() if isinstance(kind, narwhals.Decimal)]
+    return pd.DataFrame({name: table[name].to_numpy() for name in table.columns}).astype(dict.fromkeys(exact, float))
+
+
+def as_frame(X: Rows, width: int | None = None) -> pd.DataFrame:
+    """A DataFrame of the rows; columns of an array are called x0, x1, ..."""
+    X = pandas_or_array(X)
+    if isinstance(X, pd.DataFrame):
+        if not X.columns.is_unique:
+            raise ColumnError(f"column {X.columns[X.columns.duplicated()][0]!r} occurs twice.")
+        return X
+    if X.ndim != 2 or (width is not None and X.shape[1] != width):
+        wanted = "(rows, features)" if width is None else f"(rows, {width})"
+        raise ColumnError(f"the array has shape {X.shape}, but {wanted} is needed.")
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    return frame.infer_objects() if X.dtype == object else frame

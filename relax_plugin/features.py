@@ -16,6 +16,7 @@ import pandas as pd
 from relax_plugin.columns import (
     Direction,
     Feature,
+    as_frame,
     categorical_feature,
     decimals_of,
     dtype_from_text,
@@ -24,11 +25,13 @@ from relax_plugin.columns import (
     narrowed,
     numbers_of,
     numeric_feature,
+    pandas_or_array,
     plain,
     refuse_missing,
     with_bounds,
     with_step,
 )
+from relax_plugin.columns import Rows as Rows
 from relax_plugin.errors import (
     ColumnError,
     ConstraintError,
@@ -41,7 +44,6 @@ from relax_plugin.limits import Limits
 
 Values = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Bounds = Mapping[Any, Sequence[Any]]
-Rows = pd.DataFrame | np.ndarray[Any, Any]
 
 
 class FeatureSpace:
@@ -101,6 +103,7 @@ class FeatureSpace:
         `continuous`; other numbers keep the data's decimals. `bounds` maps a name to (low, high), or to the list of
         categories that may be chosen; `steps` maps a name to the grid its values lie on, counted from its low end.
         """
+        X = pandas_or_array(X)
         frame = as_frame(X)
         if len(frame) == 0:
             raise InputError("a FeatureSpace cannot be inferred from no rows; pass the training rows.")
@@ -198,6 +201,7 @@ class FeatureSpace:
 
     def frame(self, X: Rows) -> pd.DataFrame:
         """The rows as a DataFrame with exactly this space's columns, in its order."""
+        X = pandas_or_array(X)
         if not isinstance(X, pd.DataFrame):
             frame = as_frame(X, len(self))
             frame.columns = pd.Index(self.names, dtype=object)
@@ -343,21 +347,6 @@ class FeatureSpace:
             dtype = dtype_from_text(feature.dtype, feature.categories, feature.ordered)
             features.append(replace(feature, dtype=dtype))
         return cls(features, data["container"], data["array_dtype"])
-
-
-def as_frame(X: Rows, width: int | None = None) -> pd.DataFrame:
-    """A DataFrame of the rows; columns of an array are called x0, x1, ..."""
-    if isinstance(X, pd.DataFrame):
-        if not X.columns.is_unique:
-            raise ColumnError(f"column {X.columns[X.columns.duplicated()][0]!r} occurs twice.")
-        return X
-    if not isinstance(X, np.ndarray):
-        raise InputError(f"rows must be a pandas DataFrame or a numpy array, not {type(X).__name__}.")
-    if X.ndim != 2 or (width is not None and X.shape[1] != width):
-        wanted = "(rows, features)" if width is None else f"(rows, {width})"
-        raise ColumnError(f"the array has shape {X.shape}, but {wanted} is needed.")
-    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
-    return frame.infer_objects() if X.dtype == object else frame
 
 
 def _names(names: Iterable[Hashable], argument: str) -> list[Hashable]:

@@ -11,13 +11,16 @@ from relax_plugin.problem import Integers, Problem, Proposals
 Solver = Callable[[Problem, np.random.Generator], Proposals]
 
 VARIANTS = 8  # random variants tried for each slot that freezing could not fill
+SCATTERED = 64  # draws, twice, for the queries that still have empty slots: of a few dozen rows there are, most are met
+CHUNK = 512  # queries whose draws are compared with all that was found, at once: bounds the memory
 
 
 def fill_slots(problem: Problem, n: int, solve: Solver, rng: np.random.Generator) -> Proposals:
     """Up to n distinct counterfactuals a query.
 
     Each further one must do without the largest change of the one before: what differs is then *which* features
-    change, not a digit. Slots left empty are filled with variants of found ones that go further, if those are valid.
+    change, not a digit. Slots left empty are filled with variants of found ones that go further, if those are valid,
+    and at last with rows that change the same features, and one more, to anything else.
     """
     made = Proposals.empty(problem, n)
     frozen = np.broadcast_to(problem.limits.frozen, problem.start.shape).copy()
@@ -41,6 +44,10 @@ def fill_slots(problem: Problem, n: int, solve: Solver, rng: np.random.Generator
         frozen[pending, moved.argmax(axis=1)] = True
     if n > 1:
         _fill_with_variants(problem, made, rng)
+        for _ in range(2):
+            query = np.flatnonzero(~made.offered.all(axis=1) & made.offered[:, 0])
+            for first in range(0, len(query), CHUNK):
+                _fill_with_scattered(problem, made, query[first : first + CHUNK], rng)
     return made
 
 
@@ -51,10 +58,7 @@ def _fill_with_variants(problem: Problem, made: Proposals, rng: np.random.Genera
         if len(query) == 0:
             continue
         candidates, owner = _variants(problem, made, query, rng)
-        new = ~(candidates[:, None] == made.values[owner]).all(axis=2)
-        fresh = (new | ~made.offered[owner]).all(axis=1)
-        fresh &= (candidates != problem.start[owner]).sum(axis=1) <= problem.max_changes
-        candidates, owner = candidates[fresh], owner[fresh]
+        candidates, owner = _fresh(problem, made, candidates, owner)
         if len(owner) == 0:
             continue
         met, _ = problem.judge(candidates, owner)
@@ -69,19 +73,63 @@ def _fill_with_variants(problem: Problem, made: Proposals, rng: np.random.Genera
         made.stage[owner[best], slot] = "variant"
 
 
+def _fill_with_scattered(problem: Problem, made: Proposals, query: Integers, rng: np.random.Generator) -> None:
+    """Fill all empty slots of the queries at once with rows whose changes are drawn anew: few changes first."""
+    owner = np.repeat(query, SCATTERED)
+    start, span = problem.start[owner], (problem.span[0][owner], problem.span[1][owner])
+    redrawn = _some_found(made, owner, rng) != start
+    redrawn[np.arange(len(owner)), rng.integers(0, start.shape[1], len(owner))] = True
+    candidates = np.where(redrawn, _anywhere(problem, span, rng), start)
+    candidates = problem.limits.rows(owner).project(candidates, start)
+    candidates, owner = _fresh(problem, made, candidates, owner)
+    if len(owner) == 0:
+        return
+    met, _ = problem.judge(candidates, owner)
+    candidates, owner = candidates[met], owner[met]
+    order = np.lexsort(((candidates != problem.start[owner]).sum(axis=1), owner))
+    candidates, owner = candidates[order], owner[order]
+    rank = np.arange(len(owner)) - np.searchsorted(owner, owner)
+    empty_first = np.argsort(made.offered, axis=1, kind="stable")
+    used = rank < (~made.offered).sum(axis=1)[owner]
+    slot = empty_first[owner[used], rank[used]]
+    made.values[owner[used], slot] = candidates[used]
+    made.offered[owner[used], slot] = True
+    made.stage[owner[used], slot] = "variant"
+
+
+def _fresh(problem: Problem, made: Proposals, candidates: Values, owner: Integers) -> tuple[Values, Integers]:
+    """The candidates that are allowed, differ from each other and were not found before."""
+    known = ((candidates[:, None] == made.values[owner]).all(axis=2) & made.offered[owner]).any(axis=1)
+    few = (candidates != problem.start[owner]).sum(axis=1) <= problem.max_changes
+    kept = np.flatnonzero(few & ~known)
+    _, first = np.unique(np.column_stack([owner, candidates])[kept], axis=0, return_index=True)
+    return candidates[kept[first]], owner[kept[first]]
+
+
+def _some_found(made: Proposals, owner: Integers, rng: np.random.Generator) -> Values:
+    """One of its found counterfactuals for each owner."""
+    source = np.where(made.offered[owner], rng.random(made.offered[owner].shape), -1.0).argmax(axis=1)
+    return np.asarray(made.values[owner, source])
+
+
+def _anywhere(problem: Problem, span: tuple[Values, Values], rng: np.random.Generator) -> Values:
+    """Values drawn evenly from where they may lie; of categories, which are whole numbers, each as often."""
+    low, high = span
+    drawn = rng.random(low.shape)
+    codes = np.floor(low + drawn * (high - low + 1.0))
+    return np.asarray(np.where(problem.space.is_categorical, np.minimum(codes, high), low + drawn * (high - low)))
+
+
 def _variants(problem: Problem, made: Proposals, query: Integers, rng: np.random.Generator) -> tuple[Values, Integers]:
     """Found counterfactuals whose changes go a random part of the rest of their way, half with a further change."""
     owner = np.repeat(query, VARIANTS)
     rows = np.arange(len(owner))
-    source = np.where(made.offered[owner], rng.random(made.offered[owner].shape), -1.0).argmax(axis=1)
-    base, start = made.values[owner, source], problem.start[owner]
+    base, start = _some_found(made, owner, rng), problem.start[owner]
     low, high = problem.span[0][owner], problem.span[1][owner]
     end = np.where(base > start, high, low)
     further = np.where(problem.space.is_categorical, base, base + rng.random(base.shape) * (end - base))
     variant = np.where(base != start, further, start)
     extra = rng.integers(0, base.shape[1], len(base))
     widened = np.flatnonzero((rng.random(len(base)) < 0.5) & (variant[rows, extra] == start[rows, extra]))
-    anywhere = low + rng.random(base.shape) * (high - low)
-    variant[widened, extra[widened]] = anywhere[widened, extra[widened]]
-    variant = np.where(problem.space.is_categorical, np.round(variant), variant)
+    variant[widened, extra[widened]] = _anywhere(problem, (low, high), rng)[widened, extra[widened]]
     return problem.limits.rows(owner).project(variant, start), owner

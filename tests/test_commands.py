@@ -67,6 +67,7 @@ def test_list_names_every_method_and_task_with_what_it_supports(capsys: pytest.C
     assert main(["list"]) == 0
     text = capsys.readouterr().out
     assert all(name in text for name in (*list_explainers(), "sonar/mlp"))
+    assert "[dice]" in text and "[nan]" not in text
 
 
 def test_bench_prints_the_table_it_stores(results: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -810,6 +810,19 @@ def test_a_clone_is_unfitted_and_explains_the_same(name: str) -> None:
 
 
 @every_explainer
+def test_for_another_model_its_answers_are_learned_anew(name: str) -> None:
+    first = LogisticRegression().fit(NUMBERS, NUMBERS["a"] > NUMBERS["b"])
+    second = LogisticRegression().fit(NUMBERS, NUMBERS["a"] < NUMBERS["b"])
+    explainer = fit(make(name, first), NUMBERS)
+    before = explainer.explain(NUMBERS[:10]).frame
+    result = explainer.for_model(second).explain(NUMBERS[:10])
+    solves_most(result)
+    assert (result.before == second.predict(NUMBERS[:10])).all()
+    assert (second.predict(result.frame[list(NUMBERS)]) != result.before[result.frame["query_id"]]).all()
+    pd.testing.assert_frame_equal(explainer.explain(NUMBERS[:10]).frame, before)  # which stays with its own model
+
+
+@every_explainer
 def test_set_params_changes_an_option(name: str) -> None:
     explainer = make(name, three_classes).set_params(max_changes=1)
     result = fit(explainer, NUMBERS).explain(NUMBERS[:5])

@@ -46,7 +46,7 @@ ABOVE_ALL_LAYERS = {"cli"}
 BASELINES_SHARE = {f"baselines.{name}" for name in ("deepfool", "neural", "tree_cells", "tree_explainer", "tree_goals")}
 # A copy of the model, but no agent; of other methods only what looks inside a model, and the step GRACE restricts.
 BASELINES_SEE = LAYERS[0] | LAYERS[1] | LAYERS[2] | {"imagination", "lookahead"} | BASELINES_SHARE
-ADAPTERS_SEE = {"base", "features", "goal", "results", "errors"}
+ADAPTERS_SEE = {"base", "features", "goal", "results", "errors", "adapters.dice_interfaces"}
 
 
 def imported_modules(source: str) -> Iterator[str]:

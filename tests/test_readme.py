@@ -2,10 +2,15 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
+import dice_ml
 import numpy as np
 import pandas as pd
+import pytest
 from sklearn.linear_model import LogisticRegression
+
+from relax_plugin import ReLAX
 
 README = Path(__file__).parent.parent / "README.md"
 SNIPPETS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
@@ -38,3 +43,74 @@ def test_the_benchmark_of_the_readme_runs(tmp_path, monkeypatch):
     assert table["validity"].tolist() == [1.0, 1.0]
     assert table["instances"].tolist() == [4, 4]
     assert (tmp_path / "results" / "run.json").is_file()
+
+
+# "Swap it into your code": the lines of the table, before and after, in front of code that stays the same.
+
+LINE = re.compile(r"^\| (\w+) \| (`(?:from|import) .*?`) \| (`.*`) \|$", re.MULTILINE)
+SWAPS = {
+    host: [cell.replace("<br>", "\n").replace("`", "") for cell in (before, after)]
+    for host, before, after in re.findall(
+        r"^\| (\w+) \| (`(?:from|import) .*?`) \| (`.*`) \|$", README.read_text(), re.MULTILINE
+    )
+}
+ROWS = pd.DataFrame(np.random.default_rng(3).normal(size=(200, 4)).round(2), columns=["a", "b", "c", "d"])
+LABELS = (ROWS["a"] + ROWS["b"] - ROWS["c"] > 0).astype(int)
+
+REST = {
+    "DiCE": """
+vary = ["a", "b"]
+explanations = explainer.generate_counterfactuals(X_test, total_CFs=2, desired_class="opposite", features_to_vary=vary)
+rows = [example.final_cfs_df for example in explanations.cf_examples_list]
+answers = estimator.predict(rows[0][list(X_test)])
+assert (answers != estimator.predict(X_test[:1])).all()
+explanations.visualize_as_dataframe(show_only_changes=True)
+""",
+    "InterpretML": """
+from interpret import preserve
+explanation = explainer.explain_local(X_test, y_test)
+preserve(explanation, selector_key=0, file_name="page.html")
+assert explanation.data(0) and explanation.visualize(0)
+""",
+    "SHAP": """
+import shap
+values = explainer(X_test)
+assert values.values.shape == X_test.shape
+shap.plots.waterfall(values[0], show=False)
+shap.plots.beeswarm(values, show=False)
+""",
+    "Alibi": """
+explainer.fit(X_train.to_numpy())
+explanation = explainer.explain(X_test.to_numpy(), Y_t=np.array([1]))
+assert explanation.cf["X"].shape == X_test.shape
+assert (explanation.cf["class"] == 1).mean() > 0.8
+explanation.to_json()
+""",
+    "CARLA": """
+counterfactuals = recourse.get_counterfactuals(X_test)
+assert counterfactuals.index.equals(X_test.index)
+assert (counterfactuals.dropna().columns == mlmodel.feature_input_order).all()
+assert (estimator.predict(counterfactuals.dropna()) == 1).all()
+""",
+}
+INSTALLED = ("DiCE", "InterpretML", "SHAP")  # the others are imitated by their shape only
+
+
+def test_every_toolkit_has_a_line_to_change():
+    assert list(SWAPS) == list(REST)
+
+
+@pytest.mark.parametrize(("host", "line"), [*((host, 1) for host in REST), *((host, 0) for host in INSTALLED)])
+def test_code_of_a_toolkit_runs_on_after_its_line_is_changed(host, line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    estimator = LogisticRegression().fit(ROWS, LABELS)
+    names = {"X_train": ROWS[:150], "X_test": ROWS[150:170], "y_test": LABELS[150:170], "np": np, "ReLAX": ReLAX}
+    names |= {"model": estimator, "estimator": estimator, "predictor": estimator.predict_proba, "hyperparams": {}}
+    frame = dice_ml.Data(dataframe=ROWS.assign(y=LABELS), continuous_features=list(ROWS), outcome_name="y")
+    if host == "DiCE":
+        names |= {"data": frame, "model": dice_ml.Model(model=estimator, backend="sklearn")}
+    described = {"df_train": ROWS[:150], "categorical": [], "continuous": list(ROWS), "immutables": []}
+    names["mlmodel"] = SimpleNamespace(
+        feature_input_order=list(ROWS), predict_proba=estimator.predict_proba, data=SimpleNamespace(**described)
+    )
+    exec(SWAPS[host][line] + REST[host], names)

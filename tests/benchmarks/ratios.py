@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-KEPT = ("validity", "sparsity", "proximity", "model_rows", "steps", "model_seconds", "peak_mebibytes")  # of extra_info
+KEPT = ("validity", "sparsity", "proximity", "overhead", "model_rows", "steps", "model_seconds", "peak_mebibytes")
 BUSY = 1.5  # seconds a CPU second: from here on the wall clock has measured others' work too
 
 

@@ -1,0 +1,181 @@
+"""CARLA's face: any explainer with the manners of a `RecourseMethod`, without importing CARLA.
+
+CARLA's catalogues, models and `Benchmark` use a recourse method by `get_counterfactuals(factuals)` alone, so
+`ReLAXRecourse` can stand wherever one of CARLA's own does.
+"""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from relax_plugin.base import CounterfactualExplainer, make_explainer
+from relax_plugin.errors import ColumnError, InputError, NotFittedError, UnknownNameError, did_you_mean
+from relax_plugin.features import FeatureSpace
+from relax_plugin.goal import Goal
+
+Array = np.ndarray[Any, Any]
+
+TIES = 0.02  # share of rows in which the largest probability and `predict` may differ
+
+
+class ReLAXRecourse:
+    """Counterfactuals of any registered explainer for a model as CARLA wraps it.
+
+    Parameters
+    ----------
+    mlmodel : as CARLA's MLModel
+        Used are `feature_input_order`, `predict_proba`, and of its `data` `df_train` (or `df`), `categorical`,
+        `continuous` and `immutables`.
+    hyperparams : dict, optional
+        Merged into the defaults; an unknown key is an error.
+
+        * "explainer": a name of the registry, or a fitted explainer whose features are `feature_input_order`;
+        * "options": of the explainer of that name;
+        * "desired_class": position of the class to reach, 1 as everywhere in CARLA. A "goal" among the options, or of
+          the fitted explainer, takes its place;
+        * "seed": int.
+
+    A categorical feature that CARLA has spread over several columns is one feature to the explainer, so that its
+    columns stay a one-hot code. An explainer of the registry is fitted here, as CARLA's generative methods are.
+    """
+
+    _DEFAULT_HYPERPARAMS: ClassVar[dict[str, Any]] = {
+        "explainer": "relax-global",
+        "options": {},
+        "desired_class": 1,
+        "seed": 0,
+    }
+
+    def __init__(self, mlmodel: Any, hyperparams: Mapping[str, Any] | None = None) -> None:
+        self._mlmodel = mlmodel
+        self.hyperparams = merge_hyperparams(hyperparams, self._DEFAULT_HYPERPARAMS)
+        self.order = list(mlmodel.feature_input_order)
+        self.vary: list[Any] | None = None  # features that may change, where the explainer's own space lets more
+        given, goal = self.hyperparams["explainer"], Goal.to(self.hyperparams["desired_class"])
+        if isinstance(given, CounterfactualExplainer):
+            if not hasattr(given, "blackbox_"):
+                raise NotFittedError(f"a fitted explainer is needed; call fit(X) of this {type(given).__name__} first.")
+            if given.space_.names != self.order:
+                raise ColumnError(f"the explainer has the features {given.space_.names}, but the model {self.order}.")
+            if self.hyperparams["options"]:
+                raise InputError("options belong to the name of an explainer; a fitted one has its own already.")
+            self.columns: dict[Any, list[Any]] = {name: [name] for name in self.order}
+            self.explainer, self.goal = given, given.goal or goal
+            self._check_fitted(given)
+            return
+        data = mlmodel.data
+        features = _features(self.order, data)
+        self.columns = {name if len(members) > 1 else members[0]: members for name, members in features.items()}
+        rows = self._joined(_rows_of(data))
+        space = FeatureSpace.infer(
+            rows,
+            categorical=[own for own, name in zip(self.columns, features, strict=True) if name in data.categorical],
+            immutable=_immutable(self.columns, features, data),
+        )
+        options = {"seed": self.hyperparams["seed"], "goal": goal, **self.hyperparams["options"]}
+        self.goal = options["goal"]
+        self.explainer = make_explainer(given, self._probabilities, space, **options).fit(rows)
+
+    def _check_fitted(self, explainer: CounterfactualExplainer) -> None:
+        """Refuse an explainer of another model, or of columns that must change together."""
+        if hasattr(self._mlmodel, "data"):
+            data = self._mlmodel.data
+            features = _features(self.order, data)
+            spread = next((members for members in features.values() if len(members) > 1), None)
+            if spread:
+                raise InputError(f"the columns {spread} are one feature; name an explainer, and it is fitted to them.")
+            fixed = _immutable(self.columns, features, data)
+            free = [f.name for f in explainer.space_.features if not f.immutable and f.name not in fixed]
+            self.vary = free if fixed else None
+        if hasattr(explainer, "known_") and hasattr(self._mlmodel, "predict_proba"):
+            rows, answer = explainer.known_
+            frame = pd.DataFrame(explainer.space_.model_input(rows), columns=self.order)
+            asked = np.asarray(self._mlmodel.predict_proba(frame)).argmax(axis=1)
+            if (asked != answer.output).mean() > TIES:
+                raise InputError(f"this {type(explainer).__name__} explains another model than the one given.")
+
+    def get_counterfactuals(self, factuals: pd.DataFrame) -> pd.DataFrame:
+        """A counterfactual a factual: the same index, the columns of `feature_input_order`, NaN where none was found.
+
+        Factuals are encoded and normalised, as `mlmodel.data.df` is; further columns, as the target, are left out.
+        """
+        if not isinstance(factuals, pd.DataFrame) or len(factuals) == 0:
+            raise InputError("factuals must be a DataFrame with at least one row.")
+        made = self.explainer.explain(self._joined(factuals), goal=self.goal, vary=self.vary)
+        found, space = made.found[:, 0], made.space
+        cells = made.values[:, 0].copy()
+        for j in np.flatnonzero(space.is_categorical):  # positions in the space's list -> CARLA's numbers
+            cells[:, j] = np.asarray(space.features[j].categories, dtype=np.float64)[cells[:, j].astype(int)]
+        cells[~found] = np.nan
+        return self._spread(pd.DataFrame(cells, index=factuals.index, columns=pd.Index(space.names)))
+
+    def _probabilities(self, rows: pd.DataFrame) -> Array:
+        # Not `predict`: with some of CARLA's backends it is a probability, with others a label.
+        return np.asarray(self._mlmodel.predict_proba(self._spread(rows)))
+
+    def _joined(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """CARLA's rows as the explainer has them: the columns of a one-hot code become one."""
+        for column in self.order:
+            if column not in rows.columns:
+                raise ColumnError(f"column {column!r} is missing; {did_you_mean(column, rows.columns)}")
+        if len(self.columns) == len(self.order):
+            return rows[self.order]
+        parts = {}
+        for name, members in self.columns.items():
+            cells = rows[members].to_numpy()
+            if len(members) > 1 and not (np.isin(cells, (0, 1)).all() and (cells.sum(axis=1) == 1).all()):
+                raise InputError(f"the columns {members} are no one-hot code: each row needs one 1 and 0 elsewhere.")
+            parts[name] = cells.argmax(axis=1) if len(members) > 1 else cells[:, 0]
+        return pd.DataFrame(parts, index=rows.index)
+
+    def _spread(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """The explainer's rows as CARLA has them; NaN stays NaN."""
+        if len(self.columns) == len(self.order):
+            return rows
+        parts = {}
+        for name, members in self.columns.items():
+            cells = rows[name].to_numpy()
+            for code, column in enumerate(members):
+                parts[column] = cells if len(members) == 1 else np.where(pd.isna(cells), np.nan, cells == code)
+        return pd.DataFrame(parts, index=rows.index)[self.order]
+
+
+def merge_hyperparams(given: Mapping[str, Any] | None, default: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults with what is given in their place; what is given stays as it is."""
+    merged = deepcopy(dict(default))
+    for name, value in (given or {}).items():
+        if name not in default:
+            raise UnknownNameError(f"there is no hyperparameter {name!r}; {did_you_mean(name, default)}")
+        if value is None:
+            raise InputError(f"hyperparameter {name!r} is None; give a value, or leave it out for {default[name]!r}.")
+        merged[name] = {**default[name], **value} if isinstance(default[name], Mapping) else value
+    return merged
+
+
+def _features(order: list[Any], data: Any) -> dict[Any, list[Any]]:
+    """The columns of each feature; those of a categorical one are called by its name, `_` and the category."""
+    features: dict[Any, list[Any]] = {}
+    for column in order:
+        names = [name for name in data.categorical if column == name or str(column).startswith(f"{name}_")]
+        own = column if column in data.continuous else max(names, key=len, default=column)
+        features.setdefault(own, []).append(column)
+    return features
+
+
+def _rows_of(data: Any) -> pd.DataFrame:
+    rows: pd.DataFrame = data.df_train if hasattr(data, "df_train") else data.df
+    return rows
+
+
+def _immutable(columns: Mapping[Any, list[Any]], features: Mapping[Any, list[Any]], data: Any) -> list[Any]:
+    """The explainer's features that CARLA's immutables name, by the feature's own name or by one of its columns."""
+    found, unused = [], {*data.categorical, *data.continuous, *_rows_of(data).columns}  # the model need not know them
+    for name in data.immutables:
+        own = [mine for mine, (his, members) in zip(columns, features.items(), strict=True) if name in (his, *members)]
+        if not own and name not in unused:
+            raise UnknownNameError(f"immutables names {name!r}; {did_you_mean(name, features)}")
+        found.extend(own)
+    return list(dict.fromkeys(found))

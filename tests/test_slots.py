@@ -1,0 +1,45 @@
+"""Several counterfactuals a query: distinct, valid, within the limits, and all there are where there are few."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from relax_plugin import FeatureSpace, make_explainer
+
+RNG = np.random.default_rng(2)
+ROWS = pd.DataFrame({"letter": RNG.choice(list("abc"), 60), "count": RNG.integers(1, 11, 60)})
+
+
+def chance(rows: pd.DataFrame) -> np.ndarray:
+    """Class 1 for 'b', and for 'c' with a count above four."""
+    upper = (rows["letter"] == "b") | ((rows["letter"] == "c") & (rows["count"] > 4))
+    return np.column_stack([~upper, upper]).astype(float)
+
+
+def test_of_few_rows_that_meet_the_goal_all_are_found():
+    """14 of the 30 possible rows are of class 0: whoever asks for so many gets nearly all of them."""
+    queries = pd.DataFrame({"letter": list("bcb"), "count": [3, 9, 10]})
+    result = make_explainer("greedy", chance).fit(ROWS).explain(queries, n=14)
+    assert result.found.sum(axis=1).min() >= 12
+    frame = result.frame
+    assert not frame.drop(columns="cf_id").duplicated().any()
+    assert (chance(frame).argmax(axis=1) == 0).all()
+    assert frame["count"].between(1, 10).all()
+
+
+@pytest.mark.parametrize("name", ["greedy", "move-table"])
+def test_what_fills_the_last_slots_keeps_every_constraint(name):
+    space = FeatureSpace.infer(ROWS, increase_only=["count"], bounds={"letter": ["a", "c"]})
+    queries = pd.DataFrame({"letter": list("bbb"), "count": [2, 3, 8]})
+    result = make_explainer(name, chance, space, max_changes=2).fit(ROWS).explain(queries, n=8)
+    frame = result.frame
+    assert (frame["count"].to_numpy() >= queries["count"].to_numpy()[frame["query_id"]]).all()
+    assert set(frame["letter"]) <= {"a", "c"}
+    assert result.found.sum(axis=1).tolist()[0] == 8  # "a" with a count of 2 to 10, "c" with one of 2 to 4
+    assert (np.nan_to_num(result.sparsity) <= 2).all()
+
+
+def test_a_single_change_fills_many_slots_only_with_values_of_one_feature():
+    result = make_explainer("greedy", chance, max_changes=1).fit(ROWS).explain(ROWS[:20], n=6)
+    assert np.nanmax(result.sparsity) == 1
+    assert not result.frame.drop(columns="cf_id").duplicated().any()
