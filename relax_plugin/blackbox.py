@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,9 @@ import pandas as pd
 from relax_plugin.errors import InputError, ModelError
 from relax_plugin.features import FeatureSpace, Rows, Values
 from relax_plugin.readers import Reader, make_reader, told_task
+
+if TYPE_CHECKING:
+    from relax_plugin.fast_trees import FastTrees
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Task = Literal["auto", "classification", "regression"]
@@ -66,9 +69,20 @@ class BlackBox:
     space : FeatureSpace, optional
         Needed by `ask`, which is given values; `answer` takes the user's rows.
     task : "auto", "classification" or "regression"
+    accelerate : "auto", optional
+        Small batches are answered by the arrays of a tree ensemble (`trees.py`) in place of its library, if those agree
+        with it on the rows of `learn`. Rows count as before, and what is delivered is confirmed by the model itself.
     """
 
-    def __init__(self, model: Any, space: FeatureSpace | None = None, task: Task = "auto") -> None:
+    def __init__(
+        self,
+        model: Any,
+        space: FeatureSpace | None = None,
+        task: Task = "auto",
+        accelerate: Literal["auto"] | None = None,
+    ) -> None:
+        if accelerate not in (None, "auto"):
+            raise InputError(f"accelerate is {accelerate!r}; accepted are 'auto' and None.")
         if task not in ("auto", "classification", "regression"):
             raise InputError(f"task is {task!r}; accepted are 'auto', 'classification' and 'regression'.")
         self.model = model
@@ -79,13 +93,15 @@ class BlackBox:
         self.later_classes: list[Any] = []  # labels first seen after `learn`
         self.least_probability = LEAST_PROBABILITY
         self.strict = False  # True: labels come from `predict` at every question, not from the largest score
+        self.accelerate = accelerate
+        self.trees: FastTrees | None = None  # what answers small batches, once it has proved itself
         self.books = Books()
 
     def bound_to(self, space: FeatureSpace) -> "BlackBox":
         """The same model over another space, with what is learned kept apart and the books shared."""
         bound = copy.copy(self)
         bound.reader = copy.copy(self.reader)
-        bound.space, bound.classes, bound.later_classes, bound.strict = space, None, [], False
+        bound.space, bound.classes, bound.later_classes, bound.strict, bound.trees = space, None, [], False, None
         return bound
 
     @property
@@ -120,6 +136,17 @@ class BlackBox:
 
         Whether `predict` may disagree with the largest score is seen on the first half of them.
         """
+        self.trees = None
+        answer = self._learn(values)
+        if self.accelerate is not None and self.space is not None:
+            from relax_plugin.fast_trees import fast_trees  # whose readers import much of scikit-learn
+
+            checked = len(values) if self.task == "regression" else (len(values) + 1) // 2  # these `predict` answered
+            answered = values, answer.output[:checked], answer.scores
+            self.trees = fast_trees(self.model, self.space, self.classes, *answered)
+        return answer
+
+    def _learn(self, values: Values) -> Answer:
         raw_output, scores = self._call(self._rows(values), want_labels=not self.reader.has_scores)
         if self.task == "regression":
             return Answer(_finite_numbers(raw_output, "value"))
@@ -169,6 +196,8 @@ class BlackBox:
         if len(values) == 0:
             width = 0 if self.classes is None else len(self.classes)
             return Answer(np.empty(0), np.empty((0, width)) if self.reader.has_scores else None)
+        if self.trees is not None and self.trees.quicker(len(values)):
+            return self._ask_trees(self.trees, values)
         rows = self._rows(values)
         labels, scores = self._call(rows, want_labels=not self.reader.has_scores)
         if self.task == "regression":
@@ -179,6 +208,14 @@ class BlackBox:
             labels, _ = self._call(rows, want_labels=True)
             return Answer(self.codes(labels), scores)
         return Answer(np.argmax(scores, axis=1).astype(np.float64), scores)
+
+    def _ask_trees(self, trees: "FastTrees", values: Values) -> Answer:
+        started = time.perf_counter()
+        output, scores = trees.read(values, by_predict=self.strict)
+        self.books.seconds += time.perf_counter() - started
+        self.books.rows += len(values) * self.rows_per_question
+        self.books.calls += self.rows_per_question
+        return Answer(output, scores)
 
     def confirm(self, rows: Rows) -> Answer:
         """The model's own answer to rows in the user's dtypes: `predict` where it has one, and its scores."""

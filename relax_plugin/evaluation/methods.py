@@ -54,12 +54,7 @@ class Pictures:
         As for `runner.run`.
     """
 
-    def __init__(
-        self,
-        descriptions: Sequence[Description],
-        jobs: int = 2,
-        progress: Progress | None = None,
-    ) -> None:
+    def __init__(self, descriptions: Sequence[Description], jobs: int = 2, progress: Progress | None = None) -> None:
         tasks = [(description.name, toy_task(description.family)) for description in descriptions if description.family]
         units = [Unit(task, Method(name, name), seed=0, rows=QUERIES) for name, task in tasks]
         done: dict[str, pd.DataFrame] = {}
@@ -96,10 +91,8 @@ class Pictures:
         """A sentence in place of a picture."""
         rows = self.rows.get(description.name)
         if rows is None:
-            reasons = dict.fromkeys(description.models[family] for family in FAMILIES)
-            return (
-                f"It explains none of the toy's models: {'; '.join(reason or 'it was not run' for reason in reasons)}."
-            )
+            reasons = dict.fromkeys(description.models[family] or "it was not run" for family in FAMILIES)
+            return f"There is no picture, because {'; '.join(reasons)}."
         first = rows.iloc[0]
         what = {"crashed": "The method failed on the toy: ", "timed out": "The method was too slow for a picture: "}
         told = f"{what.get(first['state'], 'The method was ')}{first['reason']}".strip().rstrip(".")
@@ -184,7 +177,7 @@ def _why_no_pictures() -> str:
 
 
 def _explained(description: Description, words: dict[str, str]) -> list[str]:
-    return [words[kind] for kind, reason in description.models.items() if reason is None] or [NOTHING]
+    return [words[kind] for kind, reason in description.models.items() if reason is None]
 
 
 def _models(description: Description) -> list[str]:
@@ -195,8 +188,9 @@ def _models(description: Description) -> list[str]:
     for kind, reason in description.models.items():
         if reason is not None:  # the reason names the model, up to which all are alike
             refused.setdefault(reason.partition(", and the model is")[0], []).append(KINDS[kind])
-    told = [f"{' and '.join(_explained(description, KINDS))}: yes"]
-    return [*told, *(f"{' and '.join(kinds)}: no, {reason}" for reason, kinds in refused.items())]
+    explained = _explained(description, KINDS)
+    told = [f"{' and '.join(explained)}: yes"] if explained else []
+    return [*told, *(f"{', '.join(kinds)}: no, {reason}" for reason, kinds in refused.items())]
 
 
 def _toy_cells(moves: Moves | None) -> list[Cell]:
@@ -226,7 +220,8 @@ def _failures(results: pd.DataFrame, name: str) -> list[str]:
     mine = failures[failures["method"].str.partition(":")[0] == name]
     groups = mine.groupby(["task", "method", "state", "reason"], sort=False)["seed"]
     return [
-        f"{task}, {method}, seed {', '.join(map(str, sorted(seeds)))}: {'' if state == 'skipped' else f'{state}: '}{reason}"
+        f"{task}, {method}, seed {', '.join(map(str, sorted(seeds)))}: "
+        f"{reason if state == 'skipped' else f'{state}: {reason}'}"
         for (task, method, state, reason), seeds in groups
     ]
 

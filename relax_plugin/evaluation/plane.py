@@ -108,14 +108,8 @@ def plane(task: Task, counterfactuals: Counterfactuals | Moves, method: str = ""
     _draw_moves(axes, moves)
     _frame(axes, task)
     axes.set_title(f"{method}: {title(moves)}" if method else title(moves), fontsize=9.5, color=INK)
-    look: dict[str, Any] = {
-        "fontsize": 8,
-        "labelcolor": INK,
-        "frameon": False,
-        "handletextpad": 0.4,
-        "markerscale": 1.3,
-    }
-    figure.legend(loc="outside lower center", ncols=5, columnspacing=1.2, **look)
+    look: dict[str, Any] = {"fontsize": 8, "labelcolor": INK, "frameon": False, "markerscale": 1.3}
+    figure.legend(loc="outside lower center", ncols=5, columnspacing=1.2, handletextpad=0.4, **look)
     for text in figure.findobj(match=Text):
         text.set_parse_math(False)  # a "$" in a name is no formula
     return figure
@@ -194,12 +188,10 @@ def _draw_moves(axes: "Axes", moves: Moves) -> None:
         look = head | {"color": INK, "linewidth": 1.4, "shrinkA": 0, "shrinkB": 0}
         axes.annotate("", end, start, arrowprops=look, zorder=4)
     if found.any():
-        axes.scatter(
-            moves.start[found, 0], moves.start[found, 1], s=32, color=INK, linewidths=0, zorder=5, label="query"
-        )
-        axes.plot(
-            [], [], color=INK, linewidth=1.4, marker=">", markersize=6, markevery=[1], label="to its counterfactual"
-        )
+        x, y = moves.start[found].T
+        axes.scatter(x, y, s=32, color=INK, linewidths=0, zorder=5, label="query")
+        tip: dict[str, Any] = {"marker": ">", "markersize": 6, "markevery": [1]}
+        axes.plot([], [], color=INK, linewidth=1.4, label="to its counterfactual", **tip)
     if not found.all():
         x, y = moves.start[~found].T
         axes.scatter(x, y, s=48, color=INK, marker="x", linewidths=2.6, zorder=5, label="none found")

@@ -1,0 +1,83 @@
+"""Accelerated trees: the same counterfactuals, the same books, and never against the model's own word."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from xgboost import XGBClassifier
+
+from relax_plugin import BlackBox, FeatureSpace, Goal, make_explainer
+from relax_plugin.errors import InputError
+
+RNG = np.random.default_rng(4)
+ROWS = pd.DataFrame(RNG.normal(size=(300, 4)).round(2), columns=["a", "b", "c", "d"])
+KINDS = np.digitize(ROWS["a"] + ROWS["b"] * ROWS["c"], [-0.7, 0.7])
+MODELS = {
+    "forest": RandomForestClassifier(25, random_state=0).fit(ROWS, KINDS > 0),
+    "forest of three classes": RandomForestClassifier(25, random_state=0).fit(ROWS, np.array(["x", "y", "z"])[KINDS]),
+    "forest that ties": RandomForestClassifier(4, max_depth=3, random_state=0).fit(ROWS, KINDS > 0),
+    "AdaBoost": AdaBoostClassifier(n_estimators=30, random_state=0).fit(ROWS, KINDS > 0),
+    "XGBoost": XGBClassifier(n_estimators=20, max_depth=3).fit(ROWS, KINDS),
+    "scaled": make_pipeline(StandardScaler(), RandomForestClassifier(10, random_state=0)).fit(ROWS, KINDS),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_same_counterfactuals_are_found_for_the_same_rows(name):
+    plain, quick = (BlackBox(MODELS[name], accelerate=accelerate) for accelerate in (None, "auto"))
+    first, second = (make_explainer("greedy", box).fit(ROWS) for box in (plain, quick))
+    assert first.blackbox_.trees is None
+    assert second.blackbox_.trees is not None
+    expected, result = first.explain(ROWS[:30], n=2), second.explain(ROWS[:30], n=2)
+    pd.testing.assert_frame_equal(result.frame, expected.frame)
+    assert np.array_equal(result.rows_queried, expected.rows_queried)
+    assert quick.rows_asked == plain.rows_asked
+    assert (MODELS[name].predict(result.frame[list(ROWS)]) == result.after[result.found]).all()
+
+
+def test_a_regressor_is_accelerated_too():
+    model = RandomForestRegressor(20, random_state=0).fit(ROWS, ROWS["a"] * ROWS["b"])
+    plain, quick = (
+        make_explainer("greedy", BlackBox(model, accelerate=accelerate), goal=Goal.shift(0.5)).fit(ROWS)
+        for accelerate in (None, "auto")
+    )
+    assert quick.blackbox_.trees is not None
+    pd.testing.assert_frame_equal(quick.explain(ROWS[:20]).frame, plain.explain(ROWS[:20]).frame)
+
+
+class Stubborn(RandomForestClassifier):
+    """Answers otherwise than its trees."""
+
+    def predict_proba(self, X):
+        return super().predict_proba(X)[:, ::-1]
+
+
+@pytest.mark.parametrize("model", [Stubborn(10, random_state=0), LogisticRegression()])
+def test_without_trees_that_agree_the_model_is_asked_itself(model):
+    model.fit(ROWS, KINDS > 0)
+    explainer = make_explainer("greedy", BlackBox(model, accelerate="auto")).fit(ROWS)
+    assert explainer.blackbox_.trees is None
+    result = explainer.explain(ROWS[:10])
+    assert (model.predict(result.frame[list(ROWS)]) == result.after[result.found]).all()
+
+
+def test_categories_and_large_batches_are_asked_of_the_library():
+    codes = ROWS.assign(d=RNG.integers(0, 3, len(ROWS)))
+    model = RandomForestClassifier(25, random_state=0).fit(codes, KINDS)
+    space = FeatureSpace.infer(codes, categorical=["d"])
+    assert make_explainer("greedy", BlackBox(model, accelerate="auto"), space).fit(codes).blackbox_.trees is None
+    box = BlackBox(MODELS["forest"], FeatureSpace.infer(ROWS), accelerate="auto")
+    box.learn(ROWS.to_numpy())
+    assert box.trees.quicker(1)
+    assert not box.trees.quicker(10**6)
+    many = np.tile(ROWS.to_numpy(), (40, 1))
+    assert len(many) > box.trees.most_rows
+    np.testing.assert_allclose(box.ask(many).scores[:300], box.ask(ROWS.to_numpy()).scores, atol=1e-12)
+
+
+def test_only_auto_is_known():
+    with pytest.raises(InputError, match="accelerate is True"):
+        BlackBox(MODELS["forest"], accelerate=True)
