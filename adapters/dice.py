@@ -161,8 +161,9 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         made, found = _distinct(view, start, goal, total, limits, outcome)
         answers, columns = (made.before if before is None else before).tolist(), [*interface.feature_names, outcome]
         # Every example has an index of its own, from 0 on, so that cutting it out is all there is to do.
-        tables = queries.assign(**{outcome: answers})[columns].set_axis(np.zeros(len(rows), dtype=int)), found[columns]
-        tables[1].index = pd.Index(found.groupby("query_id").cumcount())
+        shown = found[columns].set_axis(pd.Index(found.groupby("query_id").cumcount()))
+        queries_as_asked = queries.assign(**{outcome: answers})[columns].set_axis(np.zeros(len(rows), dtype=int))
+        tables = queries_as_asked, shown, shown.copy()
         ends = np.searchsorted(found["query_id"], np.arange(len(rows) + 1))
         told, kind = (sparsity, None if desired_range is None else list(desired_range)), self.model.model_type
         examples = [
@@ -215,9 +216,9 @@ class LaterExamples(CounterfactualExamples):  # type: ignore[misc]
     def __getattr__(self, name: str) -> Any:
         if "_parts" not in self.__dict__:
             raise AttributeError(name)
-        interface, (queries, found), query, own, told = self.__dict__.pop("_parts")
-        changed, rows = self.__dict__.copy(), found.iloc[own]
-        final, sparse = (rows, rows.copy()) if len(rows) else (None, None)
+        interface, (queries, *found), query, own, told = self.__dict__.pop("_parts")
+        changed = self.__dict__.copy()
+        final, sparse = (table.iloc[own] if own.stop > own.start else None for table in found)
         super().__init__(interface, final, queries.iloc[query : query + 1], sparse, *told)
         self.__dict__.update(changed)
         return getattr(self, name)
@@ -241,10 +242,11 @@ def _distinct(view: Any, start: pd.DataFrame, goal: Goal, total: int, limits: An
 def _check_tuning(given: Mapping[str, Any]) -> None:
     """Warn of options that only DiCE's own methods have; refuse what none has."""
     for name in given:
-        methods = [dice.decide(None, method)._generate_counterfactuals for method in ("random", "genetic", "kdtree")]
-        gradient = import_module("dice_ml.explainer_interfaces.dice_pytorch").DicePyTorch.generate_counterfactuals
-        known = {parameter for method in (*methods, gradient) for parameter in inspect.signature(method).parameters}
-        known -= {"self", "query_instance", *inspect.signature(ReLAXDice.generate_counterfactuals).parameters}
+        classes = [dice.decide(None, method) for method in ("random", "genetic", "kdtree")]
+        classes.append(import_module("dice_ml.explainer_interfaces.dice_pytorch").DicePyTorch)
+        known = {option for own in classes for option in inspect.signature(own._generate_counterfactuals).parameters}
+        known |= set(inspect.signature(classes[-1].generate_counterfactuals).parameters)
+        known -= {"self", "query_instance", "kwargs", *inspect.signature(ReLAXDice.generate_counterfactuals).parameters}
         if name not in known:
             hint = did_you_mean(name, sorted(known))
             raise UnknownNameError(f"generate_counterfactuals has no option {name!r}; {hint}")

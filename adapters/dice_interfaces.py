@@ -148,7 +148,8 @@ def moved_in(space: FeatureSpace, queries: pd.DataFrame, vary: Any, bounds: Any)
         moved[outside, j] = nearest[outside, j]
         fixed = space.features[j].immutable or (vary is not None and name not in vary)
         way = {"increase": 1, "decrease": -1, None: 0}[space.features[j].direction]
-        if (outside & (fixed | ((moved - values)[:, j] * way < 0))).any():
+        wrong = (values[:, j] > limits.high[0, j]) if way > 0 else (values[:, j] < limits.low[0, j]) & (way < 0)
+        if (outside & (fixed | wrong)).any():
             value = queries[name].iloc[int(np.argmax(outside))]
             raise InputError(f"{name!r} is {value!r}, which is outside the permitted range and isn't allowed to vary.")
     return queries if (moved == values).all() else pd.DataFrame(space.restore(moved, queries))

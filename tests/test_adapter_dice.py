@@ -22,7 +22,7 @@ from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from relax_plugin import ReLAXConfig, list_explainers, make_explainer
+from relax_plugin import BlackBox, FeatureSpace, ReLAXConfig, list_explainers, make_explainer
 from relax_plugin.adapters.dice import Dice, ReLAXDice
 from relax_plugin.errors import ColumnError, InputError, MissingExtraError, UnknownNameError
 
@@ -114,6 +114,20 @@ def test_it_is_a_true_explainer_of_dice_for_every_name_of_the_registry() -> None
     assert type(Dice(exp.data_interface, exp.model)) is ReLAXDice
 
 
+@pytest.mark.parametrize("name", list_explainers())
+def test_every_explainer_answers_through_the_face(name: str) -> None:
+    quick = {"sample_size": 200} if name == "dice-random" else {"population": 200} if name == "lore" else {}
+    options = RELAX["options"] if name.startswith("relax") else quick
+    exp, queries = face("binary", name, options=options), ROWS[:6]
+    reason = exp.explainer.skip_reason(BlackBox(exp.model.model), FeatureSpace.infer(ROWS))
+    if reason is not None:
+        pytest.skip(reason)
+    for more in ({}, {"permitted_range": {"income": [20.0, 80.0]}, "features_to_vary": ["income", "debt"]}):
+        explanations = exp.generate_counterfactuals(queries, 2, **more)
+        assert len(found(explanations)) >= 3
+        check(exp, queries, explanations)
+
+
 @pytest.mark.parametrize("method", [SamplingStrategy.Random, SamplingStrategy.Genetic, SamplingStrategy.KdTree])
 def test_dices_own_methods_stay_its_own(method: str) -> None:
     outcome = np.where(SCORE > 5.0, 1, 0)
@@ -132,6 +146,8 @@ def test_unknown_methods_and_options_are_refused() -> None:
         exp.generate_counterfactuals(ROWS[:1], 1, sample_sise=3)
     with pytest.warns(UserWarning, match="proximity_weight tunes DiCE's own methods"):
         exp.generate_counterfactuals(ROWS[:1], 1, proximity_weight=0.5)
+    with pytest.warns(UserWarning, match="learning_rate tunes DiCE's own methods"):
+        exp.generate_counterfactuals(ROWS[:1], 1, learning_rate=0.05, min_iter=500)
 
 
 @pytest.mark.parametrize("kind", ["binary", "forest", "threshold"])
@@ -361,6 +377,7 @@ def test_networks_and_private_data_are_explained(outputs: int, private: bool) ->
         interface = dice_ml.Data(features=features, outcome_name="y", type_and_precision=precision)
     exp = Dice(interface, dice_ml.Model(model=Net(9, outputs), backend="PYT", func="ohe-min-max"), method="greedy")
     explanations = exp.generate_counterfactuals(rows[:30], 2, desired_class="opposite" if outputs == 1 else 1)
+    assert len(found(explanations)) == 30
     for example in explanations.cf_examples_list:
         cfs = example.final_cfs_df
         scores = exp.model.get_output(cfs[FEATURES])
@@ -379,6 +396,59 @@ def test_a_fitted_explainer_can_be_handed_over() -> None:
     for wrong, options in ((make_explainer("greedy", model), None), (mine, {"max_changes": 2})):
         with pytest.raises(InputError, match="must be fitted to the features"):
             ReLAXDice(interface, asked, wrong, options)
+
+
+def test_a_fitted_explainer_keeps_its_own_limits_and_its_model() -> None:
+    model, outcome = pipeline("forest")
+    space = FeatureSpace.infer(
+        ROWS, categorical=["rooms"], immutable=["job"], increase_only=["age"], bounds={"income": (40, 60)}
+    )
+    mine = make_explainer("greedy", model, space).fit(ROWS)
+    exp = ReLAXDice(data(outcome), dice_ml.Model(model=model, backend="sklearn"), mine)
+    explanations = exp.generate_counterfactuals(ROWS[:30], 2, permitted_range={"debt": [0.0, 200.0]})
+    for i, example in enumerate(explanations.cf_examples_list):
+        rows, query = example.final_cfs_df, ROWS.iloc[i]
+        if rows is not None:
+            changed = rows["income"] != query["income"]
+            assert rows["income"][changed].between(40, 60).all()
+            assert (rows["job"] == query["job"]).all()
+            assert (rows["age"] >= query["age"]).all()
+            assert rows["debt"].max() <= ROWS.debt.max()
+    for permitted in ({"job": ["nurse"]}, {"age": [18, 20]}):
+        with pytest.raises(InputError, match="isn't allowed to vary"):
+            exp.generate_counterfactuals(ROWS[ROWS.age > 40][:20], 1, permitted_range=permitted)
+    other, _ = pipeline("binary")
+    with pytest.raises(InputError, match="explains another model"):
+        ReLAXDice(data(outcome), dice_ml.Model(model=other, backend="sklearn"), mine)
+
+
+def test_one_name_to_vary_is_a_list_of_one() -> None:
+    with pytest.raises(InputError, match=r"give 'all' or a list: \['debt'\]"):
+        face().generate_counterfactuals(ROWS[:2], 1, features_to_vary="debt")
+
+
+def test_an_open_end_of_a_permitted_range_is_that_of_the_data() -> None:
+    exp = face()
+    for ends, low, high in (([None, 60.0], ROWS.income.min(), 60.0), ([40.0, np.inf], 40.0, ROWS.income.max())):
+        rows = pd.concat(found(exp.generate_counterfactuals(ROWS[:20], 2, permitted_range={"income": ends})))
+        assert rows["income"].between(low, high).all()
+    with pytest.raises(InputError, match="'job' is empty"):
+        exp.generate_counterfactuals(ROWS[:2], 1, permitted_range={"job": []})
+
+
+def test_training_without_rows_is_refused_where_categories_may_be_numbers() -> None:
+    with pytest.raises(InputError, match="'rooms' has the categories"):
+        face().fit()
+    assert face().fit(ROWS[:1]).fitted
+
+
+def test_whole_numbers_that_are_no_positions_are_labels() -> None:
+    outcome = np.where(SCORE > 5.0, 7, 2)
+    model = LogisticRegression().fit(ROWS[NUMBERS], outcome)
+    exp = Dice(data(outcome, ROWS[NUMBERS]), dice_ml.Model(model=model, backend="sklearn"), method="greedy")
+    for given, label in ((0, 2), (1, 7), (7, 7), (np.int64(2), 2)):
+        rows = pd.concat(found(exp.generate_counterfactuals(ROWS[NUMBERS][:10], 1, desired_class=given)))
+        assert (model.predict(rows[NUMBERS]) == label).all()
 
 
 def test_rows_that_dice_refuses_are_refused_wherever_they_stand() -> None:
