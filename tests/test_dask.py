@@ -28,7 +28,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 def plan(note: Path) -> Plan:
     """Units that work, one of them slow enough for both workers to take part; and every way to fail."""
-    slow = Method("slow", "stepping", {"pause": 0.5, "note": str(note)})
+    slow = Method("slow", "stepping", {"pause": 2.0, "note": str(note)})
     methods = [slow, "nearest-ct", "raising", "inapplicable", "talking"]
     return Plan([small_task()], methods, seeds=[0, 1, 2], rows=4)
 

@@ -77,4 +77,6 @@ def _tasks() -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
     return value if isinstance(value, int | float | str | None) else type(value).__name__

@@ -85,9 +85,13 @@ class Worker:
         rows: list[Row] = answer["rows"]
         return rows
 
-    def close(self) -> None:
-        """End the process, whatever it is doing."""
+    def end(self) -> None:
+        """End the process, whatever it is doing; who waits for its answer comes to the end of the pipe."""
         self._end(threading.Event())
+
+    def close(self) -> None:
+        """End the process and close its pipes, which nobody may be reading."""
+        self.end()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 with suppress(OSError):  # a request that could not be sent is not sent now either
@@ -137,8 +141,10 @@ class Pool:
     def close(self) -> None:
         """End all workers, the busy ones too."""
         with self.lock:
-            workers, self.idle = [*self.idle, *self.busy], []
-        for worker in workers:
+            idle, self.idle, busy = self.idle, [], [*self.busy]
+        for worker in busy:
+            worker.end()
+        for worker in idle:
             worker.close()
 
 
