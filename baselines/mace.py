@@ -41,7 +41,8 @@ class Mace(TreeExplainer):
     """The counterfactual of least L1 distance under all constraints, with a proof that there is no nearer one.
 
     A query that takes longer than its limit gets the best row known by then, whose stage is "not proved optimal"; of
-    such a query the answer may depend on the machine. The model is not asked: answers are read off its trees.
+    such a query the answer may depend on the machine. The model is not asked: answers are read off its trees. Of
+    several counterfactuals (n > 1) each is the nearest one without the largest change of the one before.
 
     Parameters
     ----------

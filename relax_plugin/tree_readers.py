@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import BaseEstimator
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
     AdaBoostClassifier,
@@ -32,6 +33,7 @@ from relax_plugin.errors import UnsupportedError
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.trees import Decision, Floats, Tree, Trees, as_float64_threshold, last_where, sigmoid
 
+LIBRARIES = ("sklearn", "xgboost", "lightgbm")
 RISING = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)  # column by column, never falling
 TINY = float(np.float32(1e-35))  # LightGBM takes numbers up to this for 0
 XGBOOST_NUMBERS = ("reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror", "reg:squaredlogerror")
@@ -45,7 +47,7 @@ class Unreadable(Exception):
 def why_unreadable(model: Any, space: FeatureSpace | None = None) -> str | None:
     """Why `read_trees` cannot read the model; None if it can."""
     try:
-        _read(model, space)
+        _read_over(model, space)
     except Unreadable as reason:
         return str(reason)
     return None
@@ -61,9 +63,16 @@ def read_trees(model: Any, space: FeatureSpace | None = None) -> Trees:
         Of the rows the model is asked with: a scaler computes in the precision of what it is given.
     """
     try:
-        return _read(model, space)
+        return _read_over(model, space)
     except Unreadable as reason:
         raise UnsupportedError(f"skipped because {reason}.") from None
+
+
+def _read_over(model: Any, space: FeatureSpace | None) -> Trees:
+    for feature in () if space is None else space.features:
+        if str(feature.dtype).lower() == "float16":  # in which rows are rounded after they were looked at
+            raise Unreadable(f"it compares in single or double precision, and {feature.name!r} is float16")
+    return _read(model, space)
 
 
 def _read(model: Any, space: FeatureSpace | None) -> Trees:
@@ -73,6 +82,11 @@ def _read(model: Any, space: FeatureSpace | None) -> Trees:
         return _read(model.best_estimator_, space)
     if isinstance(model, Pipeline):
         return _read_pipeline(model, space)
+    library, name = type(model).__module__.partition(".")[0], type(model).__name__
+    if isinstance(model, BaseEstimator) and library not in LIBRARIES:  # a subclass may answer otherwise than its trees
+        raise Unreadable(
+            f"it reads models of {', '.join(LIBRARIES)} as they are, and the model is a {name} of another package"
+        )
     if isinstance(model, DecisionTreeClassifier | DecisionTreeRegressor):
         return _read_mean(model, [model])
     if isinstance(model, RandomForestClassifier | RandomForestRegressor | ExtraTreesClassifier | ExtraTreesRegressor):
@@ -83,7 +97,6 @@ def _read(model: Any, space: FeatureSpace | None) -> Trees:
         return _read_adaboost(model)
     if isinstance(model, AdaBoostRegressor):
         return _read_adaboost_regressor(model)
-    library, name = type(model).__module__.partition(".")[0], type(model).__name__
     if library == "xgboost" and (name == "Booster" or hasattr(model, "get_booster")):
         return _read_xgboost(model)
     if library == "lightgbm" and hasattr(model, "booster_"):
@@ -102,8 +115,8 @@ def _read_pipeline(pipeline: Pipeline, space: FeatureSpace | None) -> Trees:
         if not isinstance(step, RISING):
             name = type(step).__name__
             raise Unreadable(f"it reads trees behind scalers of single columns only, and the pipeline has a {name}")
-    trees = _read(pipeline.steps[-1][1], None)
-    if not steps:
+    trees = _read(pipeline.steps[-1][1], space)
+    if not steps or not any(map(len, trees.cuts)):
         return trees
     names = getattr(pipeline, "feature_names_in_", None)
     cuts, feature = trees.cuts, np.arange(trees.features)
@@ -222,8 +235,9 @@ def _read_xgboost(model: Any) -> Trees:
         raise Unreadable(f"it compares numbers only, and the XGBoost model takes {missing} for a missing value")
     body = learner["gradient_booster"]["model"]
     count = len(body["trees"])
-    if wrapped and getattr(model, "early_stopping_rounds", None) is not None:
-        count = body["iteration_indptr"][model.best_iteration + 1]
+    last = booster.attr("best_iteration")
+    if wrapped and last is not None:  # what early stopping found best is all that the wrapper's predict uses
+        count = body["iteration_indptr"][int(last) + 1]
     outputs = max(1, int(parameters["num_class"]))
     base = np.atleast_1d(np.array(json.loads(parameters["base_score"]), dtype=np.float32))
     if objective == "binary:logistic":

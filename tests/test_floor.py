@@ -244,11 +244,12 @@ def test_a_model_that_does_not_answer_as_its_trees_proves_nothing() -> None:
         def predict(self, X: Any) -> Any:
             return np.zeros(len(X), dtype=int)
 
-    model = Stubborn(5, random_state=0).fit(MIXED, TWO)
-    best = floor(model, SPACES[False], QUERIES, most_changes=1)
-    assert (best.changes == -1).all()
-    assert "nothing is proved, since the model does not answer as its trees do" in best.sentences()
-    assert (best.values == SPACES[False].values(QUERIES)).all()
+    with pytest.raises(UnsupportedError, match="Stubborn of another package"):
+        floor(Stubborn(5, random_state=0).fit(MIXED, TWO), SPACES[False], QUERIES, most_changes=1)
+    model = RandomForestClassifier(5, random_state=0).fit(MIXED, TWO)
+    model.predict = lambda X: np.zeros(len(X), dtype=int)  # of this one only, which its class does not tell
+    with pytest.raises(UnsupportedError, match="do not answer as it does"):
+        floor(model, SPACES[False], QUERIES, most_changes=1)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +297,8 @@ def test_a_certificate_says_how_good_each_counterfactual_is() -> None:
     told = 0
     for row, proof in enumerate(certified.certificate):
         fewest, changes = best.changes[row], result.sparsity[row, 0]
-        assert proof.startswith(f"no counterfactual changes fewer than {best.proved[row]} feature")
+        fewer = f"no counterfactual changes fewer than {best.proved[row]} feature"
+        assert proof.startswith(fewer) == (best.proved[row] > 1), "that none changes fewer than one needs no saying"
         closest = result.proximity[row, 0] <= best.distance[row] * (1 + 1e-9)
         assert ("is closer" in proof) == (changes == fewest and closest)
         assert ("exists" in proof) == (changes > fewest > 0)
@@ -309,8 +311,8 @@ def test_a_certificate_is_shown_and_survives_json() -> None:
     certified = certify(result, explainer.blackbox_)
     assert certified.certificate is not None
     for before, after, proof in zip(result.sentences(), certified.sentences(), certified.certificate, strict=True):
-        assert after == f"{before} Proved: {proof}."
-    assert "Proved: no counterfactual changes fewer than" in certified._repr_html_()
+        assert after == (f"{before} Proved: {proof}." if proof else before)
+    assert f"Proved: {next(proof for proof in certified.certificate if proof)}." in certified._repr_html_()
     assert "Proved" not in result._repr_html_()
     again = Counterfactuals.from_json(certified.to_json())
     assert again.certificate is not None
@@ -353,3 +355,16 @@ def test_every_cell_holds_its_nearest_allowed_value() -> None:
             assert values[cells.home[row, feature]] == start[row, feature]
             possible = worthwhile_values(feature, start[row], cuts[feature], space, limits)
             assert {*held, own} == {*np.searchsorted(cuts[feature], possible), own}
+
+
+def test_what_refutes_a_proof_is_an_error() -> None:
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame(rng.normal(size=(200, 3)).round(2), columns=list("abc"))
+    model = RandomForestClassifier(15, random_state=0).fit(rows, rows["a"] + rows["b"] > 0)
+    explainer = make_explainer("greedy", model).fit(rows)
+    found = explainer.explain(rows[:30])
+    assert (found.sparsity == 1).any()
+    with pytest.raises(InputError, match="goal, vary and bounds must be those of the call"):
+        certify(found, explainer, bounds={"a": (0.0, 0.01), "b": (0.0, 0.01)})
+    with pytest.raises(UnsupportedError, match="do not answer as it does"):
+        floor(BlackBox(model, task="regression"), explainer.space_, rows[:5], Goal.shift(1.0))

@@ -347,3 +347,44 @@ def test_a_float64_threshold_decides_as_the_comparison_in_float32(strict: bool) 
 def test_the_last_number_where_a_condition_holds_is_exact() -> None:
     wanted = np.array([0.1, -3e7, 0.0, 5e-324, 1e37, np.inf, -np.inf])
     assert (last_where(lambda x: x <= wanted, wanted.shape) == wanted).all()
+
+
+@pytest.mark.parametrize("how", ["callback", "loaded", "parameter taken back"])
+def test_of_early_stopping_only_the_trees_that_predict_uses_are_read(how: str, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 4)).astype(np.float32)
+    labels = (rows[:, 0] + rng.normal(size=400) > 0).astype(int)
+    xgboost = pytest.importorskip("xgboost")
+    called = how == "callback"
+    stop = {"callbacks": [xgboost.callback.EarlyStopping(rounds=3)]} if called else {"early_stopping_rounds": 3}
+    model = xgboost.XGBClassifier(n_estimators=60, max_depth=4, **stop)
+    model.fit(rows[:200], labels[:200], eval_set=[(rows[200:], labels[200:])], verbose=False)
+    if how == "loaded":
+        model.save_model(tmp_path / "model.json")
+        model = xgboost.XGBClassifier()
+        model.load_model(tmp_path / "model.json")
+    elif how == "parameter taken back":
+        model.set_params(early_stopping_rounds=None)
+    trees = read_trees(model)
+    assert len(trees) < model.get_booster().num_boosted_rounds()
+    points = rng.normal(size=(3000, 4)).astype(np.float32).astype(np.float64)
+    assert np.array_equal(trees.labels(points), model.predict(points))
+
+
+def test_subclasses_half_precision_and_stumps_without_splits() -> None:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(100, 3)), columns=list("abc"))
+    labels = rows["a"] > 0
+
+    class Stricter(RandomForestClassifier):  # type: ignore[misc]
+        def predict(self, X):  # type: ignore[no-untyped-def]
+            return self.predict_proba(X)[:, 1] > 0.9
+
+    with pytest.raises(UnsupportedError, match="Stricter of another package"):
+        read_trees(Stricter(5).fit(rows, labels))
+    half = rows.astype("float16")
+    forest = RandomForestClassifier(5, random_state=0).fit(half, labels)
+    with pytest.raises(UnsupportedError, match="'a' is float16"):
+        read_trees(forest, FeatureSpace.infer(half))
+    flat = make_pipeline(StandardScaler(), DecisionTreeClassifier(min_impurity_decrease=0.9)).fit(rows, labels)
+    assert np.array_equal(read_trees(flat).labels(rows.to_numpy()), flat.predict(rows).astype(float))

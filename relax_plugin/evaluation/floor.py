@@ -15,7 +15,7 @@ from relax_plugin.base import CounterfactualExplainer, whole_number
 from relax_plugin.baselines.tree_cells import Cells, checked_trees
 from relax_plugin.baselines.tree_goals import aim_at
 from relax_plugin.blackbox import Answer, BlackBox
-from relax_plugin.errors import GoalError, NotFittedError
+from relax_plugin.errors import GoalError, InputError, NotFittedError, UnsupportedError
 from relax_plugin.evaluation.subset_grid import CHUNK_CELLS, SubsetGrid
 from relax_plugin.features import Bounds, FeatureSpace, Rows, Values
 from relax_plugin.goal import BoundGoal, Goal
@@ -104,6 +104,11 @@ def floor(
     if blackbox.classes is None:
         blackbox.learn(values)
     before = blackbox.confirm(rows)
+    known = trees.decision.classes
+    same = np.array_equal(np.asarray(known), np.asarray(blackbox.classes))  # of a regressor None
+    if not same or not np.allclose(trees.labels(values), before.output, rtol=1e-6):
+        name = type(blackbox.model).__name__
+        raise UnsupportedError(f"skipped because the trees read from the {name} do not answer as it does.")
     if goal is None and blackbox.task == "regression":
         raise GoalError("a regressor needs a goal: Goal.shift(delta) or Goal.between(low, high).")
     bound = (goal or Goal.flip()).bind(blackbox, before)
@@ -150,14 +155,22 @@ def certify(
     space = counterfactuals.space
     limits = space.limits(vary, bounds)
     best = floor(model, space, counterfactuals.queries, goal, limits=limits, most_changes=most_changes)
-    sentences = [text if best.proved[row] else "" for row, text in enumerate(best.sentences())]
+    fewer = np.where(counterfactuals.found, counterfactuals.sparsity, np.inf).min(axis=1) < best.proved
+    if fewer.any():
+        raise InputError(
+            f"query {int(np.argmax(fewer))} has a counterfactual with fewer changes than is proved possible: "
+            "goal, vary and bounds must be those of the call that found it."
+        )
+    # That none changes fewer than one feature goes without saying.
+    told = (best.proved > 1) | (~best.possible & (best.changes != 0))
+    sentences = [text if tell else "" for tell, text in zip(told, best.sentences(), strict=True)]
     for row in np.flatnonzero(counterfactuals.found[:, 0] & (best.changes > 0)):
         changes, distance = counterfactuals.sparsity[row, 0], counterfactuals.proximity[row, 0]
         fewest = int(best.changes[row])
         if changes == fewest and distance <= best.distance[row] * (1 + CLOSE):
-            sentences[row] += f", and none that changes {_features(fewest)} is closer"
+            sentences[row] += ", and " * bool(sentences[row]) + f"none that changes {_features(fewest)} is closer"
         elif changes > fewest:
-            sentences[row] += f", and one that changes {_features(fewest)} exists"
+            sentences[row] += ", and " * bool(sentences[row]) + f"one that changes {_features(fewest)} exists"
     return replace(counterfactuals, certificate=np.array(sentences, dtype=object))
 
 

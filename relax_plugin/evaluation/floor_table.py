@@ -7,6 +7,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 
@@ -72,7 +73,8 @@ def above_floor(
 
 def stored_floor(task: Task, seed: int, count: int, folder: Path, most_changes: int) -> Floor:
     """The floor of the first test rows of a task: from the folder, or computed and kept there."""
-    settings = [task.name, seed, count, most_changes, metadata.version("relax-plugin")]
+    asked = joblib.hash((task.model, task.X_test.iloc[:count], task.goal, task.space.to_dict()))
+    settings = [task.name, seed, count, most_changes, metadata.version("relax-plugin"), asked]
     digest = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:10]
     path = folder / FOLDER / f"{task.name.replace('/', '-')}-{seed}-{digest}.json"
     if path.exists():
