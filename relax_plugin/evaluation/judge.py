@@ -81,14 +81,14 @@ class Unit:
     def load(self) -> Task:
         return load_task(self.task, seed=self.seed) if isinstance(self.task, str) else self.task
 
-    def failure(self, state: str, reason: str, **known: Any) -> Row:
+    def failure(self, state: str, reason: str, known: Mapping[str, Any] | None = None) -> Row:
         """The single row of a unit that gave no counterfactuals."""
         row: Row = dict.fromkeys(COLUMNS, np.nan)
         nothing = {"claimed": False, "valid": False, "changes": "[]"}
         nothing |= dict.fromkeys(("instances", "features", "violations", "found_count"), 0)
         texts = dict.fromkeys(("kind", "before", "after", "stage", "sentence", "query"), "")
         row |= {"task": self.task_name, "method": self.method.label, "seed": self.seed, "instance": -1}
-        return row | nothing | texts | {"state": state, "reason": reason} | known
+        return row | nothing | texts | {"state": state, "reason": reason} | dict(known or {})
 
 
 def judge(unit: Unit, task: Task) -> list[Row]:
@@ -110,7 +110,7 @@ def judge(unit: Unit, task: Task) -> list[Row]:
         explainer.fit(training)
     except (UnsupportedError, MissingExtraError) as error:
         because = str(error) if isinstance(error, UnsupportedError) else f"skipped because {error}"
-        return [unit.failure("skipped", because, **size, harness_seconds=time.perf_counter() - started)]
+        return [unit.failure("skipped", because, {**size, "harness_seconds": time.perf_counter() - started})]
     costs = clock.lap("fit")
     result = explainer.explain(handed_out, n=unit.n)
     costs |= clock.lap("explain")
