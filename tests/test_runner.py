@@ -394,8 +394,9 @@ def test_rows_are_read_back_as_they_were_written(
     store = Store(tmp_path_factory.mktemp("store"))
     store.units.mkdir()
     unit = Unit("task, with a comma", Method('ünïcode: "label"', "greedy"), seed=3)
+    columns = ("before", "after", "sentence", "query")
     rows = [
-        unit.failure("ok", text, before=text, after=text, sentence=text, query=text, sparsity=number, fit_cpu=number)
+        unit.failure("ok", text, {**dict.fromkeys(columns, text), "sparsity": number, "fit_cpu": number})
         | {"instance": instance, "valid": instance == 1, "violations": instance}
         for instance, (text, number) in enumerate(zip(texts, numbers, strict=True))
     ]
