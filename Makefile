@@ -8,7 +8,7 @@ TYPECHECK := .typecheck
 BENCH_OUTPUT := .bench
 
 .DEFAULT_GOAL := test
-.PHONY: venv demo test lint types unit bench figures clean
+.PHONY: venv demo test lint types unit bench figures reproduce clean
 
 venv: $(STAMP)
 
@@ -48,6 +48,10 @@ bench: venv
 figures: venv
 	$(BIN)/relax-plugin bench --output $(BENCH_OUTPUT)/judge
 	$(BIN)/relax-plugin figures --output $(BENCH_OUTPUT)
+
+# The paper's experiments: says how long it will take, and can be interrupted and continued. QUICK=--quick is shorter.
+reproduce: venv
+	$(BIN)/relax-plugin reproduce $(QUICK)
 
 clean:
 	rm -rf build $(TYPECHECK) $(BENCH_OUTPUT) .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks *.egg-info

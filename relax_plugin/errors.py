@@ -48,6 +48,10 @@ class SavedFileError(ReLAXError, ValueError):
     """A saved explainer is truncated, foreign, or of a newer version."""
 
 
+class MissingDataError(ReLAXError, LookupError):
+    """A data set that is not part of the package is absent, or what lies in its place is not it."""
+
+
 class NotFittedError(ReLAXError, RuntimeError):
     """`explain` was called before `fit`."""
 

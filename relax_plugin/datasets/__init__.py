@@ -1,6 +1,7 @@
 """The data sets of the paper, embedded with their attributions, and a generator for the waveform data.
 
-`load` gives a data set; `load_task` gives a data set with one of the paper's models trained on it.
+`load` gives a data set; `load_task` gives a data set with one of the paper's models trained on it. The COVID-19 table
+is not embedded: `fetch_covid` puts it where `load` finds it.
 """
 
 from collections.abc import Mapping
@@ -12,13 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
+from relax_plugin.datasets import covid
+from relax_plugin.datasets.covid import fetch_covid
 from relax_plugin.errors import InputError, UnknownNameError, did_you_mean
 
 if TYPE_CHECKING:
     from relax_plugin.evaluation.tasks import Task
     from relax_plugin.features import FeatureSpace
 
-__all__ = ["Dataset", "available", "load", "load_task", "waveform"]
+__all__ = ["Dataset", "available", "fetch_covid", "load", "load_task", "waveform"]
 
 TaskKind = Literal["classification", "regression"]
 
@@ -105,7 +108,7 @@ class Dataset:
 
 
 def available() -> list[str]:
-    """Names that `load` knows.
+    """Names that `load` gives without more ado, on any machine; `covid` has to be fetched first.
 
     Returns
     -------
@@ -121,6 +124,7 @@ def load(name: str) -> Dataset:
     ----------
     name : str
         One of `available()`. `wave2` and `wave3` are generated, 5000 rows with seed 0, in two and three classes.
+        Or `covid`, which is read from the folder in the environment variable RELAX_DATA_HOME (see `fetch_covid`).
 
     Returns
     -------
@@ -130,12 +134,18 @@ def load(name: str) -> Dataset:
     ------
     UnknownNameError
         If there is no data set of that name.
+    MissingDataError
+        If `covid` is not in that folder, or is not the published table.
     """
+    if name == "covid":
+        table = covid.load_covid()
+        y = table.pop(covid.TARGET)
+        return Dataset(name, table, y, "classification", MappingProxyType(dict(covid.CONSTRAINTS)), covid.ORIGIN)
     if name in WAVEFORM_CLASSES:
         X, y = waveform(WAVEFORM_ROWS, classes=WAVEFORM_CLASSES[name], seed=0)
         return Dataset(name, X, y, "classification", MappingProxyType({}), WAVEFORM_ORIGIN)
     if name not in _EMBEDDED:
-        raise UnknownNameError(f"There is no data set {name!r}; {did_you_mean(name, available())}")
+        raise UnknownNameError(f"There is no data set {name!r}; {did_you_mean(name, [*available(), 'covid'])}")
 
     source = _EMBEDDED[name]
     with resources.files(__name__).joinpath(f"{name}.csv.gz").open("rb") as file:

@@ -184,7 +184,33 @@ def run(
     progress : callable, optional
         Given the number done, the number to do, the unit and its rows, whenever one is done.
     """
-    units, store = plan.units(), Store(Path(folder))
+    return run_units(
+        plan.units(),
+        folder,
+        limit=plan.limit,
+        jobs=jobs,
+        backend=backend,
+        scheduler=scheduler,
+        retry=retry,
+        command=command,
+        progress=progress,
+    )
+
+
+def run_units(
+    units: Sequence[Unit],
+    folder: Path | str,
+    *,
+    limit: float | None,
+    jobs: int = 1,
+    backend: str = "threading",
+    scheduler: str | None = None,
+    retry: bool = False,
+    command: str = "",
+    progress: Callable[[int, int, Unit, list[Row]], None] | None = None,
+) -> pd.DataFrame:
+    """The same as `run` for a list of units, no two of the same task, method label and seed."""
+    store = Store(Path(folder))
     if jobs < 1:
         raise InputError(f"jobs is {jobs}, but must be at least 1.")
     if backend not in ("threading", "dask"):
@@ -195,7 +221,7 @@ def run(
         raise InputError("backend 'dask' needs the address of a scheduler, such as tcp://127.0.0.1:8786.")
     open_ = [unit for unit in units if not store.done(unit, retry=retry)]
     store.note(command)
-    for done, (unit, rows, seconds) in enumerate(_results(open_, plan.limit, jobs, backend, scheduler), start=1):
+    for done, (unit, rows, seconds) in enumerate(_results(open_, limit, jobs, backend, scheduler), start=1):
         methods = sum(rows[0][name] for name in ("fit_seconds", "explain_seconds", "task_seconds"))
         if rows[0]["state"] == "ok":  # whatever passed between asking and having, the method and its task apart
             for row in rows:

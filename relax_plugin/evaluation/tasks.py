@@ -4,7 +4,7 @@ The structures of the models are the paper's (ReLAX, table of models). Hyper-par
 are the libraries' defaults, except where a comment says why.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -111,10 +111,10 @@ def describe_tasks() -> list[dict[str, Any]]:
     return described
 
 
-def load_task(name: str, seed: int = 0) -> Task:
+def load_task(name: str, seed: int = 0, parameters: Mapping[str, Any] | None = None) -> Task:
     """Split a data set and train a model on it.
 
-    A task is made once per process and seed, in at most a few seconds.
+    A task is made once per process, seed and parameters, in at most a few seconds.
 
     Parameters
     ----------
@@ -123,6 +123,8 @@ def load_task(name: str, seed: int = 0) -> Task:
         `boston/mlp` is `boston/mlp-0.4`.
     seed : int
         Of the split and of the training.
+    parameters : mapping, optional
+        Hyper-parameters to set on the model before it is trained, by the names of its `get_params()`.
 
     Returns
     -------
@@ -136,7 +138,14 @@ def load_task(name: str, seed: int = 0) -> Task:
         If the model needs xgboost and it is not installed.
     """
     check_task_name(name)
-    return _make_task(ALIASES.get(name, name), seed)
+    return _make_task(ALIASES.get(name, name), seed, tuple(sorted((parameters or {}).items())))
+
+
+def split_task(name: str, seed: int = 0) -> tuple[Any, list[Any]]:
+    """The untrained model of a task and its rows: `X_train, X_test, y_train, y_test`, as `load_task` uses them."""
+    check_task_name(name)
+    recipe = _RECIPES[ALIASES.get(name, name)]
+    return recipe.make_model(seed), _split(datasets.load(recipe.dataset), seed)
 
 
 def check_task_name(name: str) -> None:
@@ -145,18 +154,17 @@ def check_task_name(name: str) -> None:
         raise UnknownNameError(f"There is no task {name!r}; {did_you_mean(name, available_tasks())}")
 
 
+def _split(dataset: datasets.Dataset, seed: int) -> list[Any]:
+    stratify = dataset.y if dataset.task == "classification" else None
+    return list(train_test_split(dataset.X, dataset.y, test_size=TEST_SHARE, random_state=seed, stratify=stratify))
+
+
 @cache
-def _make_task(name: str, seed: int) -> Task:
+def _make_task(name: str, seed: int, parameters: tuple[tuple[str, Any], ...]) -> Task:
     recipe = _RECIPES[name]
     dataset = datasets.load(recipe.dataset)
-    X_train, X_test, y_train, y_test = train_test_split(
-        dataset.X,
-        dataset.y,
-        test_size=TEST_SHARE,
-        random_state=seed,
-        stratify=dataset.y if dataset.task == "classification" else None,
-    )
-    model = recipe.make_model(seed).fit(X_train, y_train)
+    X_train, X_test, y_train, y_test = _split(dataset, seed)
+    model = recipe.make_model(seed).set_params(**dict(parameters)).fit(X_train, y_train)
     space = FeatureSpace.infer(X_train, **dataset.constraints)
     goal = None if recipe.shift is None else Goal.shift(recipe.shift * float(y_train.max() - y_train.min()))
     return Task(name, model, space, goal, X_train, X_test, y_train, y_test)
@@ -219,6 +227,8 @@ _RECIPES = {
     "wave2/xgb": _Recipe("wave2", "XGBoost, 100 trees", _gradient_boosting),
     "wave2/mlp": _Recipe("wave2", "network, 100 and 200 units", _waveform_network),
     "sonar/mlp": _Recipe("sonar", "network, 256 and 256 units", _network((256, 256))),
+    "sonar/mlp-128": _Recipe("sonar", "network, 128 and 128 units", _network((128, 128))),
+    "sonar/mlp-64": _Recipe("sonar", "network, 64 and 64 units", _network((64, 64))),
     "boston/mlp-0.2": _Recipe("boston", "network, 50 and 128 units", _regression_network, shift=0.2),
     "boston/mlp-0.4": _Recipe("boston", "network, 50 and 128 units", _regression_network, shift=0.4),
     "boston/mlp-0.6": _Recipe("boston", "network, 50 and 128 units", _regression_network, shift=0.6),

@@ -1,0 +1,56 @@
+"""`relax-plugin reproduce`: the paper's experiments, its tables and figures beside ours."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
+from relax_plugin.errors import InputError
+
+
+def add(commands: Any) -> None:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "reproduce",
+        help="repeat the paper's experiments with every method, and write a report beside the paper's numbers",
+        description="Tunes the paper's models, runs every experiment under the judge, and writes FOLDER/report.html. "
+        "Interrupted at any moment and started again, it does what is missing.",
+        epilog="examples:\n  relax-plugin reproduce --quick        two seeds and fewer rows, under 20 minutes"
+        "\n  relax-plugin reproduce                five seeds; says first how long it will take"
+        "\n  relax-plugin reproduce --report-only  the report of the results that are stored"
+        "\n\nThe case study on COVID-19 needs a table that may not be shipped: relax-plugin fetch covid",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--quick", action="store_true", help="two seeds, fewer rows for slow methods, fewer variants")
+    parser.add_argument("--report-only", action="store_true", help="run nothing, write the report of stored results")
+    parser.add_argument("--output", type=Path, metavar="FOLDER", default=Path("reproduction"))
+    parser.add_argument("--jobs", type=int, default=2, help="runs side by side (default 2)")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Run what is missing, write the report, and print the verdict."""
+    from relax_plugin.evaluation.plots import figure_class
+    from relax_plugin.reproduction.report import verdict, write_report
+    from relax_plugin.reproduction.run import Folder, expected_minutes, reproduce
+
+    figure_class()  # whether the report can be drawn is better known before than after
+    if chosen.output.exists() and not chosen.output.is_dir():
+        raise InputError(f"{chosen.output} is a file; give a folder.")
+    folder = Folder(chosen.output / ("quick" if chosen.quick else "full"))
+    if not chosen.report_only:
+        minutes = expected_minutes(chosen.quick, chosen.jobs)
+        _say(f"From the beginning this takes about {minutes:.0f} minutes with {chosen.jobs} runs side by side.")
+        reproduce(folder, quick=chosen.quick, jobs=chosen.jobs, command=chosen.said, say=_say)
+    report = chosen.output / "report.html"
+    tables = write_report(folder, report, quick=chosen.quick)
+    print_table(verdict(tables), as_json=chosen.json)
+    if not chosen.json:
+        print(f"\nThe report: {report}. Its numbers: {folder.path}")
+    failed = any((frame["state"].isin(["crashed", "timed out"])).any() for frame in tables.values() if "state" in frame)
+    return INCOMPLETE if failed else DONE
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

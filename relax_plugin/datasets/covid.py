@@ -1,0 +1,227 @@
+"""The COVID-19 table of the ReLAX authors: read from the user's own folder, fetched only when asked to, never embedded.
+
+The authors published it without a licence, so the package has its hash, not its cells. The hash is that of the numbers
+in a fixed way of writing them: it is the same for the published CSV and for a copy that was compressed, that has other
+line endings or columns in another order, or that names the countries.
+"""
+
+import gzip
+import hashlib
+import io
+import os
+import urllib.error
+import urllib.request
+import zipfile
+import zlib
+from pathlib import Path
+
+import pandas as pd
+
+from relax_plugin.errors import InputError, MissingDataError
+
+HOME_VARIABLE = "RELAX_DATA_HOME"
+FILE = "covid.csv.gz"
+MEMBER = "dataset/classification_h.csv"  # inside the published archive
+ARCHIVE = "Covid_Github.zip"
+URL = f"https://raw.githubusercontent.com/Mewtwo1996/ReLAX/b5c496dee9f124a8d32f68bc8f625ab991e9dc2d/{ARCHIVE}"
+TIMEOUT = 60.0  # seconds without a byte
+LARGEST = 50_000_000  # bytes, of the archive and of the table in it: a thousand times what is expected of the table
+
+TARGET = "class"
+FEATURES = (
+    *("Birth_rate", "Death_rate", "GDP", "infant_mortality", "labor_force", "lad_area", "median_age", "netimig", "pop"),
+    *("unemploy", "Doc_per", "Nurse_per", "Obe", "Density", "Health", "Urban_pop", "Urban_pop%"),
+)
+SHA256 = "209abd8e15a340dc317b1c1dcee6d8966df215e8c1acb323e24a38e4ebf389c1"  # of `canonical(table)`
+
+# The authors' published experiment; everything else is immutable.
+INCREASE_ONLY = ("GDP", "Doc_per", "Nurse_per")
+DECREASE_ONLY = ("Death_rate", "unemploy", "Obe")
+EITHER_WAY = ("Density", "Urban_pop")
+ACTIONABLE = tuple(name for name in FEATURES if name in (*INCREASE_ONLY, *DECREASE_ONLY, *EITHER_WAY))
+CONSTRAINTS = {
+    "immutable": tuple(name for name in FEATURES if name not in ACTIONABLE),
+    "increase_only": INCREASE_ONLY,
+    "decrease_only": DECREASE_ONLY,
+}
+ORIGIN = (
+    "Country-level table published by the authors of ReLAX (Chen, Silvestri, Wang, Zhu, Ahn, Tolomei, CIKM 2022): "
+    f"{MEMBER} in {ARCHIVE} of the GitHub repository Mewtwo1996/ReLAX. Class 1 is a high risk of mortality. "
+    "No licence is stated: it is not part of this package."
+)
+
+
+def load_covid() -> pd.DataFrame:
+    """Read the table from the folder in RELAX_DATA_HOME; nothing is downloaded.
+
+    Returns
+    -------
+    DataFrame
+        The features in the order of `FEATURES`, then `class`; one row for each country, without its name.
+
+    Raises
+    ------
+    MissingDataError
+        If the folder is not set, the file is not there, or it is not the published table.
+    """
+    home = os.environ.get(HOME_VARIABLE)
+    if not home:
+        raise MissingDataError(
+            f"the data set 'covid' is not part of the package, and {HOME_VARIABLE} is not set; {_how()}"
+        )
+    path = Path(home) / FILE
+    if not path.is_file():
+        raise MissingDataError(f"the data set 'covid' is not part of the package, and there is no {path}; {_how()}")
+    return verified(path.read_bytes(), str(path))
+
+
+def fetch_covid(folder: str | Path | None = None, *, url: str = URL, timeout: float = TIMEOUT) -> Path:
+    """Put the table into the folder in RELAX_DATA_HOME, from another folder or from where its authors published it.
+
+    It is verified before it is written, and written whole or not at all. A good copy that is there already is kept,
+    and nothing is downloaded then.
+
+    Parameters
+    ----------
+    folder : path, optional
+        A local folder with `covid.csv.gz`, `Covid_Github.zip` or `dataset/classification_h.csv`. With it nothing is
+        downloaded.
+    url : str
+        Of the authors' archive, or of the table itself as CSV; https only.
+    timeout : float
+        Seconds without an answer after which the download is given up.
+
+    Returns
+    -------
+    Path
+        Of the file that `relax_plugin.datasets.load("covid")` reads.
+
+    Raises
+    ------
+    MissingDataError
+        If RELAX_DATA_HOME is not set, nothing can be found or downloaded, or what was found is another table.
+    """
+    from relax_plugin.evaluation.files import replacing
+
+    home = os.environ.get(HOME_VARIABLE)
+    if not home:
+        raise MissingDataError(f"{HOME_VARIABLE} is not set: set it to the folder that the table is to be kept in.")
+    target = Path(home) / FILE
+    if target.is_file() and _is_good(target):
+        return target
+    if folder is not None:
+        source = _local_source(Path(folder))
+        table = verified(source.read_bytes(), str(source))
+    else:
+        table = verified(_download(url, timeout), url)
+    with replacing(target) as temporary:
+        temporary.write_bytes(gzip.compress(canonical(table), mtime=0))
+    return target
+
+
+def verified(data: bytes, source: str) -> pd.DataFrame:
+    """The table in a CSV, a gzipped CSV or the authors' archive, if it is the published one.
+
+    Parameters
+    ----------
+    data : bytes
+    source : str
+        Where they come from, for the refusal.
+    """
+    try:
+        cells = pd.read_csv(io.BytesIO(_unpacked(data)), dtype=str, encoding="utf-8-sig")
+    except (OSError, EOFError, ValueError, KeyError, zlib.error, zipfile.BadZipFile) as error:
+        raise MissingDataError(f"{source} cannot be read as a table: {type(error).__name__} {error}.") from error
+    absent = [name for name in (*FEATURES, TARGET) if name not in cells.columns]
+    if absent:
+        raise MissingDataError(f"{source} is not the published table: it has no column {absent[0]!r}.")
+    # The paper speaks of three countries more than the table has: rows with an empty cell are none of it.
+    cells = cells[[*FEATURES, TARGET]].dropna().reset_index(drop=True)
+    found = hashlib.sha256(canonical(cells)).hexdigest()
+    if found != SHA256:
+        raise MissingDataError(
+            f"{source} is not the published table: its sha256 is {found}, but that of the published one is {SHA256}; "
+            f"{_how()}"
+        )
+    return numbers(cells)
+
+
+def numbers(cells: pd.DataFrame) -> pd.DataFrame:
+    """Cells of text as numbers; a column of whole ones becomes integer, however they are written."""
+    table = cells.astype("float64")
+    whole = [name for name in table.columns if (table[name] % 1 == 0).all()]
+    return table.astype(dict.fromkeys(whole, "int64"))
+
+
+def canonical(table: pd.DataFrame) -> bytes:
+    """The numbers as CSV in one fixed way: the shortest digits of each, whole ones without a point.
+
+    Parameters
+    ----------
+    table : DataFrame
+        With the columns `FEATURES` and `class`.
+    """
+    columns = [*FEATURES, TARGET]
+    lines = [",".join(columns)]
+    for row in table[columns].itertuples(index=False):
+        lines.append(",".join(_number(cell) for cell in row))
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _number(cell: object) -> str:
+    try:
+        number = float(cell)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return str(cell)  # what is no number changes the hash, and so is refused with a sentence
+    return str(int(number)) if number.is_integer() else repr(number)
+
+
+def _unpacked(data: bytes) -> bytes:
+    """The CSV, whatever it is packed in; never more than `LARGEST` bytes of it."""
+    if data[:2] == b"\x1f\x8b":
+        with gzip.open(io.BytesIO(data)) as stream:
+            return stream.read(LARGEST)
+    if data[:4] == b"PK\x03\x04":
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            # The archive may have a folder around all; the copy in __MACOSX is not the table.
+            names = [name for name in archive.namelist() if name.endswith(MEMBER) and "__MACOSX" not in name]
+            if not names:
+                raise KeyError(f"the archive has no {MEMBER}")
+            with archive.open(names[0]) as member:
+                return member.read(LARGEST)
+    return data
+
+
+def _is_good(path: Path) -> bool:
+    try:
+        verified(path.read_bytes(), str(path))
+    except MissingDataError:
+        return False
+    return True
+
+
+def _local_source(folder: Path) -> Path:
+    names = (FILE, ARCHIVE, MEMBER, Path(MEMBER).name)
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    raise MissingDataError(f"{folder} has none of {', '.join(names)}.")
+
+
+def _download(url: str, timeout: float) -> bytes:
+    if not url.startswith("https://"):
+        raise InputError(f"url is {url!r}, but the table is downloaded by https only.")
+    try:
+        with urllib.request.urlopen(url, timeout=timeout) as answer:
+            data: bytes = answer.read(LARGEST)
+    except (urllib.error.URLError, OSError) as error:
+        raise MissingDataError(f"{url} cannot be downloaded: {type(error).__name__} {error}.") from error
+    return data
+
+
+def _how() -> str:
+    """End of a sentence that says how to get the table."""
+    return (
+        f"set {HOME_VARIABLE} to a folder and run `relax-plugin fetch covid`, which downloads it from {URL}, "
+        "or `relax-plugin fetch covid --folder FOLDER` if you have a copy."
+    )

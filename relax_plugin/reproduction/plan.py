@@ -1,0 +1,212 @@
+"""What is run: every experiment of the paper as cases, each one method on one task with one seed under the judge.
+
+The full plan has five seeds. `quick` has two, and fewer rows for slow methods, fewer caps and fewer variants.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from relax_plugin.config import ReLAXConfig
+from relax_plugin.evaluation.judge import Method, Unit
+from relax_plugin.evaluation.tasks import CORE_TASKS, Task
+from relax_plugin.goal import Goal
+from relax_plugin.reproduction.models import GRIDS, tuned_task
+
+PAIRS = tuple(name for name in CORE_TASKS if not name.startswith("boston"))  # Figure 3
+SEEDS = (0, 1, 2, 3, 4)  # ReLAX §5.1: five repeats
+QUICK_SEEDS = (0, 1)
+MOST_CHANGES = 5  # ReLAX §5.3: "the maximal sparsity limited to 5 features"
+CAPS: tuple[int | None, ...] = (1, 3, 5)  # validity at 2 and 4 is read off the runs at 3 and 5
+NO_CAP: tuple[int | None, ...] = (None,)
+SHIFTS = (0.2, 0.4, 0.6)  # Table 3
+LAMBDAS = (0.001, 0.01, 0.1, 1.0, 10.0)  # Figure 4
+ARCHITECTURES = {"sonar/mlp": "[256, 256]", "sonar/mlp-128": "[128, 128]", "sonar/mlp-64": "[64, 64]"}  # Table 5
+LOCAL_STEPS = (5, 20, 60)  # of fine-tuning; 60 is the default
+
+UNITS = {
+    "range": "share of the range of the training targets",
+    "deviation": "standard deviations of the training targets",
+    "thousand": "thousand dollars",
+}
+"""What δ of Table 3 may be measured in; the paper does not say. `range` is used, the others show what that matters."""
+
+
+class Peer(NamedTuple):
+    """A method of Figure 3: how many test rows it is given, at which caps, in the full run and in the quick one."""
+
+    rows: int
+    quick_rows: int
+    caps: tuple[int | None, ...]
+    quick_caps: tuple[int | None, ...]
+
+
+PEERS = {
+    "relax-global": Peer(200, 100, CAPS, CAPS),
+    "relax-local": Peer(20, 10, (5,), (5,)),
+    "nearest-ct": Peer(200, 100, CAPS + NO_CAP, CAPS + NO_CAP),
+    "greedy": Peer(200, 100, CAPS, CAPS),
+    "move-table": Peer(200, 100, (5,), (5,)),
+    "surrogate-search": Peer(200, 100, (5,), (5,)),
+    "lore": Peer(40, 20, CAPS + NO_CAP, CAPS + NO_CAP),
+    "dice-random": Peer(6, 3, CAPS, (5,)),
+    "dice-genetic": Peer(6, 3, CAPS, (5,)),
+    "dice-kdtree": Peer(3, 1, (5,), (5,)),
+    "mace": Peer(3, 1, (1, 5), (5,)),
+    "feat-tweak": Peer(40, 20, CAPS, CAPS),
+    "focus": Peer(20, 10, CAPS, (5,)),
+    "deepfool": Peer(200, 100, CAPS + NO_CAP, CAPS + NO_CAP),
+    "grace": Peer(200, 100, CAPS, CAPS),
+}
+"""All methods of the registry. The slow ones are given fewer rows, and ReLAX is compared with them on the same rows."""
+
+LOOK_INSIDE = frozenset({"feat-tweak", "focus", "deepfool", "grace", "mace"})
+"""Methods that read the model itself; the paper counts MACE among the model-agnostic ones, so here it is in both."""
+
+VARIANTS: dict[str, ReLAXConfig] = {
+    "default": ReLAXConfig(),
+    "state curiosity": ReLAXConfig(state_curiosity=0.05),
+    "action curiosity": ReLAXConfig(action_curiosity=0.05),
+    "both curiosities": ReLAXConfig(state_curiosity=0.05, action_curiosity=0.05),
+    "both, as printed": ReLAXConfig(state_curiosity=1.0, action_curiosity=-1.0),
+    "uniform replay": ReLAXConfig(priority_exponent=0.0),
+    "1-step returns": ReLAXConfig(steps_of_return=1),
+    "no shaping": ReLAXConfig(shaping=0.0),
+    "untrained": ReLAXConfig(steps=1, training="model"),
+    "letter of the paper": ReLAXConfig.paper(),
+}
+"""The ablation: what is changed of the default settings, one thing at a time but for the last two."""
+
+SECONDS: Mapping[str, tuple[float, float]] = {
+    "relax-global": (10.0, 0.006),
+    "relax-local": (10.0, 0.25),
+    "nearest-ct": (0.1, 0.001),
+    "greedy": (0.1, 0.01),
+    "move-table": (1.0, 0.01),
+    "surrogate-search": (5.0, 0.01),
+    "lore": (0.1, 0.06),
+    "dice-random": (0.1, 0.4),
+    "dice-genetic": (0.1, 0.2),
+    "dice-kdtree": (0.1, 3.5),
+    "mace": (0.1, 3.0),
+    "feat-tweak": (0.1, 0.03),
+    "focus": (0.1, 0.08),
+    "deepfool": (0.1, 0.002),
+    "grace": (0.1, 0.01),
+}
+"""Seconds of fit and of each row on one core of the machine of README, to tell beforehand how long a run will take."""
+TUNING_SECONDS = 16.0  # of one model, on average
+
+
+@dataclass(frozen=True)
+class Case:
+    """One method on one task with one seed, and where in the report it belongs."""
+
+    part: str  # "sparsity", "regression", "lambda", "architecture", "pretraining" or "ablation"
+    task: str
+    method: str  # as it is shown
+    seed: int
+    explainer: str  # as the registry knows it
+    cap: int | None = MOST_CHANGES
+    setting: str = ""  # λ, steps, the variant of the ablation
+    rows: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """What tells the case from all others of the same task and seed."""
+        cap = "no cap" if self.cap is None else f"at most {self.cap}"
+        return " | ".join(part for part in (self.part, self.method, cap, self.setting) if part)
+
+    def unit(self, task: Task) -> Unit:
+        method = Method(self.label, self.explainer, {"max_changes": self.cap, **self.options})
+        return Unit(task, method, self.seed, self.rows)
+
+    @property
+    def expected_seconds(self) -> float:
+        fit, each = SECONDS[self.explainer]
+        return fit + each * (self.rows or 100)
+
+
+def cases(quick: bool) -> list[Case]:
+    """All cases, part by part; seed by seed within a part, so that what is there after an interruption is balanced."""
+    seeds = QUICK_SEEDS if quick else SEEDS
+    return [case for part in PARTS.values() for seed in seeds for case in part(seed, quick)]
+
+
+def models_needed(quick: bool) -> list[tuple[str, int]]:
+    """The models that are tuned before anything is explained."""
+    return [(name, seed) for seed in (QUICK_SEEDS if quick else SEEDS) for name in GRIDS]
+
+
+def task_of(case: Case, tuned: pd.DataFrame) -> Task:
+    """The trained model of a case under the case's name, with the goal that the name tells."""
+    if case.part != "regression":
+        return replace(tuned_task(tuned, case.task, case.seed), name=case.task)
+    task = tuned_task(tuned, "boston/mlp", case.seed)
+    _, shift, unit = case.task.split(" ")
+    targets = task.y_train
+    scale = {"range": targets.max() - targets.min(), "deviation": targets.std(), "thousand": 1.0}[unit]
+    return replace(task, name=case.task, goal=Goal.shift(float(shift) * float(scale)))
+
+
+def _sparsity(seed: int, quick: bool) -> Iterator[Case]:
+    for task in PAIRS:
+        for name, peer in PEERS.items():
+            for cap in peer.quick_caps if quick else peer.caps:
+                yield Case("sparsity", task, name, seed, name, cap, rows=peer.quick_rows if quick else peer.rows)
+
+
+def _regression(seed: int, quick: bool) -> Iterator[Case]:
+    few = 10 if quick else 20
+    for shift in SHIFTS:
+        task = f"boston/mlp {shift} range"
+        for name in ("relax-global", "relax-local"):
+            rows = few if name == "relax-local" else None
+            yield Case("regression", task, name, seed, name, rows=rows)
+            yield Case("regression", task, f"{name}, policy", seed, name, rows=rows, options={"effort": "policy"})
+        for name in ("nearest-ct", "greedy"):
+            yield Case("regression", task, name, seed, name)
+        for unit in ("deviation", "thousand"):
+            yield Case("regression", f"boston/mlp {shift} {unit}", "relax-global", seed, "relax-global")
+
+
+def _lambda(seed: int, _: bool) -> Iterator[Case]:
+    for weight in LAMBDAS:
+        options = {"effort": "policy", "config": ReLAXConfig(distance_weight=weight)}
+        yield Case("lambda", "sonar/mlp", "policy", seed, "relax-global", setting=str(weight), options=options)
+
+
+def _architecture(seed: int, quick: bool) -> Iterator[Case]:
+    few = 20 if quick else None
+    for task in ARCHITECTURES:
+        for name in ("relax-global", "relax-local", "grace", "lore", "greedy"):
+            yield Case("architecture", task, name, seed, name, rows=few if name in ("relax-local", "lore") else None)
+    for name in () if quick else ("relax-global", "relax-local"):  # the paper's agent, on the paper's main network
+        yield Case("architecture", "sonar/mlp", f"{name}, policy", seed, name, options={"effort": "policy"})
+
+
+def _pretraining(seed: int, quick: bool) -> Iterator[Case]:
+    for steps in (5, 60) if quick else LOCAL_STEPS:
+        for method, pretrained in (("pretrained", True), ("from scratch", False)):
+            options = {"effort": "policy", "config": ReLAXConfig(local_steps=steps, pretrained=pretrained)}
+            yield Case("pretraining", "sonar/mlp", method, seed, "relax-local", setting=str(steps), options=options)
+
+
+def _ablation(seed: int, quick: bool) -> Iterator[Case]:
+    for task in ("sonar/mlp",) if quick else ("sonar/mlp", "wave2/xgb"):
+        for name, config in VARIANTS.items():
+            options = {"effort": "policy", "config": config}
+            yield Case("ablation", task, "relax-global", seed, "relax-global", setting=name, rows=300, options=options)
+
+
+PARTS = {
+    "regression": _regression,
+    "lambda": _lambda,
+    "architecture": _architecture,
+    "pretraining": _pretraining,
+    "ablation": _ablation,
+    "sparsity": _sparsity,
+}

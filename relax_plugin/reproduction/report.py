@@ -1,0 +1,31 @@
+"""From a folder of results to the report, and to the verdict as a table."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from relax_plugin.errors import InputError
+from relax_plugin.evaluation.files import write_text
+from relax_plugin.reproduction.claims import all_claims
+from relax_plugin.reproduction.page import render
+from relax_plugin.reproduction.run import TABLES, Folder
+from relax_plugin.reproduction.targets import all_targets
+
+
+def write_report(folder: Folder, path: Path, *, quick: bool) -> dict[str, pd.DataFrame]:
+    """Write the report of what the folder holds, whole or not at all, and give its tables."""
+    tables = {name: folder.read(name) for name in TABLES if folder.has(name)}
+    if not tables:
+        raise InputError(f"{folder.path} holds no results; `relax-plugin reproduce` makes them.")
+    write_text(path, render(tables, folder.about(), quick=quick))
+    return tables
+
+
+def verdict(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """The claims of the paper and our own targets, one line each."""
+    lines = [{"where": c.source, "claim": c.text, "verdict": c.status} for c in all_claims(tables)]
+    lines += [
+        {"where": "target", "claim": t.text, "verdict": "reached" if t.met else "missed"} for t in all_targets(tables)
+    ]
+    return pd.DataFrame(lines, columns=["where", "claim", "verdict"]).set_index("where")

@@ -1,0 +1,95 @@
+"""The results as tidy tables: one line for each case, small enough to be kept beside the code."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from relax_plugin.evaluation import metrics
+from relax_plugin.reproduction.plan import MOST_CHANGES, Case
+
+AT_MOST = [f"validity@{k}" for k in range(1, MOST_CHANGES + 1)]
+SAME_AT_MOST = [f"same_{name}" for name in AT_MOST]
+COLUMNS = [
+    *("task", "method", "cap", "setting", "seed", "state", "reason", "instances", "validity", "worst_class"),
+    *("L0", "L1", "rows", "fit_rows", "fit_seconds", "explain_seconds", "fit_cpu", "explain_cpu", "violations"),
+    *AT_MOST,
+    *SAME_AT_MOST,
+    *("same_L0", "common_L0", "common_L0_ours", "common_L1", "common_L1_ours"),
+]
+"""`rows` are model rows a query. `validity@k` is the share of all queries solved with at most k changes. `same_…` is
+ReLAX-Global (of the same cap and seed) on the very rows that this method was given; `common_…` are both on the rows
+that both solved."""
+YARDSTICK = "relax-global"
+
+
+def results(cases: Sequence[Case], rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """A table for each part, from the judge's rows of its cases."""
+    units = {
+        (str(task), str(label), int(seed)): unit
+        for (task, label, seed), unit in rows.groupby(["task", "method", "seed"])
+    }
+    records: dict[str, list[dict[str, Any]]] = {}
+    for case in cases:
+        unit = units.get((case.task, case.label, case.seed))
+        if unit is None:
+            continue  # not run yet
+        record = _numbers(unit) | {name: getattr(case, name) for name in ("task", "method", "cap", "setting", "seed")}
+        ours = units.get((case.task, _like(case).label, case.seed))
+        if ours is not None and unit["state"].iloc[0] == ours["state"].iloc[0] == "ok":
+            record |= _compared(unit, ours)
+        records.setdefault(case.part, []).append(record)
+    return {part: pd.DataFrame(lines).reindex(columns=COLUMNS) for part, lines in records.items()}
+
+
+def _like(case: Case) -> Case:
+    """The case of ReLAX-Global that another one is compared with."""
+    return Case(case.part, case.task, YARDSTICK, case.seed, YARDSTICK, case.cap)
+
+
+def _numbers(unit: pd.DataFrame) -> dict[str, Any]:
+    first, valid = unit.iloc[0], unit["valid"].to_numpy(dtype=bool)
+    numbers: dict[str, Any] = {name: first[name] for name in ("state", "instances", "fit_rows", "fit_seconds")}
+    numbers |= {name: first[name] for name in ("explain_seconds", "fit_cpu", "explain_cpu")}
+    if first["state"] == "skipped":
+        return numbers | {"reason": first["reason"]}
+    return numbers | {
+        "reason": first["reason"] if first["state"] != "ok" else "",
+        "validity": metrics.validity(valid),
+        "worst_class": _worst_class(unit),
+        "L0": metrics.mean_over(valid, unit["sparsity"].to_numpy()),
+        "L1": metrics.mean_over(valid, unit["proximity"].to_numpy()),
+        "rows": float(unit["rows"].mean()),
+        "violations": float(unit["violations"].sum()),
+        **dict(zip(AT_MOST, metrics.validity_curve(valid, unit["sparsity"].to_numpy(), MOST_CHANGES), strict=True)),
+    }
+
+
+def _worst_class(unit: pd.DataFrame) -> float:
+    before = unit["before"].to_numpy() if unit["kind"].iloc[0] == "classification" else np.full(len(unit), "all")
+    return min(metrics.validity_by_class(unit["valid"].to_numpy(dtype=bool), before).values())
+
+
+def _compared(unit: pd.DataFrame, ours: pd.DataFrame) -> dict[str, float]:
+    """Both on the instances that both were given: whoever gives up on hard rows must not look closer for it."""
+    both = unit.merge(ours, on="instance", suffixes=("", "_ours"))
+    solved = both["valid_ours"].to_numpy(dtype=bool)
+    common = solved & both["valid"].to_numpy(dtype=bool)
+    means = {
+        f"common_{name}{suffix}": metrics.mean_over(common, both[f"{column}{suffix}"].to_numpy())
+        for name, column in (("L0", "sparsity"), ("L1", "proximity"))
+        for suffix in ("", "_ours")
+    }
+    sparsity = both["sparsity_ours"].to_numpy()
+    same = dict(zip(SAME_AT_MOST, metrics.validity_curve(solved, sparsity, MOST_CHANGES), strict=True))
+    return {**same, "same_L0": metrics.mean_over(solved, sparsity), **means}
+
+
+def at_cap(lines: pd.DataFrame, k: int) -> pd.DataFrame:
+    """Of one method's lines those from which its validity at a cap of k is read: the run at that cap, or the next.
+
+    A method that was not run at k itself is judged by what it solved with at most k changes when more were allowed.
+    """
+    caps = lines["cap"].dropna()
+    return lines[lines["cap"] == caps[caps >= k].min()]

@@ -1,0 +1,168 @@
+"""Running the plan: models first, then every case under the judge, then the case study; whatever is done stays done.
+
+A folder of results holds `*.csv` (tidy, small, to be kept), `about.json` (commands, versions, machine) and `units/`
+(every single answer, from which the tables are made and by which an interrupted run goes on).
+"""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from relax_plugin.errors import InputError
+from relax_plugin.evaluation.files import write_text
+from relax_plugin.evaluation.judge import Row, Unit
+from relax_plugin.evaluation.runner import Store, environment, run_units
+from relax_plugin.reproduction.models import tune_all
+from relax_plugin.reproduction.plan import PARTS, TUNING_SECONDS, Case, cases, models_needed, task_of
+from relax_plugin.reproduction.results import results
+
+Say = Callable[[str], None]
+LIMIT = 600.0  # seconds for one case
+TABLES = ("models", *PARTS)
+
+
+class Folder:
+    """A folder of results."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.units = path / "units"
+
+    def write(self, name: str, frame: pd.DataFrame) -> None:
+        write_text(self.path / f"{name}.csv", frame.to_csv(index=False, float_format="%.6g"))
+
+    def read(self, name: str) -> pd.DataFrame:
+        """A table as it was written; empty texts stay texts."""
+        path = self.path / f"{name}.csv"
+        if not path.exists():
+            raise InputError(f"{self.path} holds no {path.name}; `relax-plugin reproduce` makes it.")
+        texts = {"task": str, "method": str, "setting": str, "reason": str, "state": str, "parameters": str}
+        frame = pd.read_csv(path, dtype=texts)
+        known = [name for name in texts if name in frame]
+        frame[known] = frame[known].fillna("")
+        return frame
+
+    def has(self, name: str) -> bool:
+        return (self.path / f"{name}.csv").exists()
+
+    def note(self, command: str, seconds: float | None = None) -> None:
+        """Remember what was typed, when, with which versions, on which machine, and how long it took."""
+        entries = self.about()
+        if seconds is None:
+            entries.append({"command": command, "started": _now(), **environment()})
+        else:
+            entries[-1] |= {"finished": _now(), "seconds": round(seconds)}
+        write_text(self.path / "about.json", json.dumps(entries, indent=1))
+
+    def about(self) -> list[dict[str, Any]]:
+        path = self.path / "about.json"
+        entries: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        return entries
+
+
+class Clock:
+    """Tells how long it will still take: the seconds expected, corrected by how it went so far."""
+
+    def __init__(self, expected: float, jobs: int) -> None:
+        self.left, self.jobs = expected, jobs
+        self.done = 0.0
+        self.started = time.perf_counter()
+
+    def tick(self, expected: float) -> None:
+        self.left -= expected
+        self.done += expected
+
+    @property
+    def minutes(self) -> float:
+        spent = time.perf_counter() - self.started
+        pace = spent / self.done if self.done > 60.0 else 1.0 / self.jobs  # the first cases tell little
+        return max(self.left, 0.0) * pace / 60.0
+
+
+def reproduce(folder: Folder, *, quick: bool, jobs: int, command: str, say: Say) -> None:
+    """Run what the folder does not hold yet, and write its tables.
+
+    Parameters
+    ----------
+    folder : Folder
+    quick : bool
+        Two seeds and fewer rows, instead of five.
+    jobs : int
+        Runs side by side.
+    command : str
+        Remembered as what was typed.
+    say : callable
+        Told how far it is, in lines.
+    """
+    if jobs < 1:
+        raise InputError(f"jobs is {jobs}, but must be at least 1.")
+    started = time.perf_counter()
+    wanted, needed = cases(quick), models_needed(quick)
+    folder.units.mkdir(parents=True, exist_ok=True)
+    folder.note(command)
+    tuned = _models(folder, needed, jobs, say)
+    folder.write("models", tuned)
+    by_key = {(case.task, case.label, case.seed): case for case in wanted}
+    units = [case.unit(task) for case, task in _with_tasks(wanted, tuned)]
+    store = Store(folder.units)
+    open_ = [case for case, unit in zip(wanted, units, strict=True) if not store.done(unit)]
+    clock = Clock(sum(case.expected_seconds for case in open_), jobs)
+    say(f"{len(open_)} of {len(wanted)} cases are still to be run, in about {clock.minutes:.0f} minutes.")
+    rows = run_units(
+        units, folder.units, limit=LIMIT, jobs=jobs, command=command, progress=_progress(by_key, clock, say)
+    )
+    for part, frame in results(wanted, rows).items():
+        folder.write(part, frame)
+    folder.note(command, time.perf_counter() - started)
+
+
+def expected_minutes(quick: bool, jobs: int) -> float:
+    """How long a run from the beginning takes on a machine like that of README."""
+    tuning = TUNING_SECONDS * len(models_needed(quick))
+    return (tuning + sum(case.expected_seconds for case in cases(quick))) / jobs / 60.0
+
+
+def _models(folder: Folder, needed: Sequence[tuple[str, int]], jobs: int, say: Say) -> pd.DataFrame:
+    """The tuned models, each stored as soon as it is there."""
+
+    def path(name: str, seed: int) -> Path:
+        return folder.units / "models" / f"{name.replace('/', '-')}-{seed}.csv"
+
+    missing = [case for case in needed if not path(*case).exists()]
+    for done, frame in enumerate(tune_all(missing, jobs), start=1):
+        name, seed = str(frame["task"].iloc[0]), int(frame["seed"].iloc[0])
+        write_text(path(name, seed), frame.to_csv(index=False))
+        chosen = frame[frame["chosen"]].iloc[0]
+        say(f"[model {done}/{len(missing)}] {name}, seed {seed}: {chosen['measure']} {chosen['test']:.3f}")
+    return pd.DataFrame(pd.concat([pd.read_csv(path(*case)) for case in needed], ignore_index=True))
+
+
+def _with_tasks(wanted: Sequence[Case], tuned: pd.DataFrame) -> list[tuple[Case, Any]]:
+    """Each case with its task, one object for all cases of the same task and seed."""
+    tasks: dict[tuple[str, int], Any] = {}
+    for case in wanted:
+        if (case.task, case.seed) not in tasks:
+            tasks[case.task, case.seed] = task_of(case, tuned)
+    return [(case, tasks[case.task, case.seed]) for case in wanted]
+
+
+def _progress(by_key: dict[tuple[str, str, int], Case], clock: Clock, say: Say) -> Callable[..., None]:
+    def progress(done: int, total: int, unit: Unit, rows: list[Row]) -> None:
+        clock.tick(by_key[unit.key].expected_seconds)
+        state = rows[0]["state"]
+        told = f"{sum(row['valid'] for row in rows)} of {len(rows)} solved" if state == "ok" else state
+        say(
+            f"[{done}/{total}] {unit.task_name}, seed {unit.seed}, {unit.method.label}: {told}; "
+            f"{clock.minutes:.0f} min left"
+        )
+
+    return progress
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,373 @@
+"""The reproduction: the plan holds every method, the tables say what was measured, verdicts follow from intervals."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from relax_plugin.cli import main
+from relax_plugin.errors import InputError
+from relax_plugin.evaluation.judge import COLUMNS as ROW_COLUMNS
+from relax_plugin.evaluation.tasks import load_task, split_task
+from relax_plugin.registry import check_options, list_explainers
+from relax_plugin.reproduction import paper, pictures, tables
+from relax_plugin.reproduction import plan as plan_module
+from relax_plugin.reproduction import run as run_module
+from relax_plugin.reproduction.claims import Claim, all_claims, duels
+from relax_plugin.reproduction.intervals import Interval, by_seed
+from relax_plugin.reproduction.models import GRIDS, tune, tuned_task
+from relax_plugin.reproduction.page import render
+from relax_plugin.reproduction.plan import CAPS, MOST_CHANGES, PAIRS, PARTS, PEERS, SEEDS, Case, cases, task_of
+from relax_plugin.reproduction.results import COLUMNS, at_cap, results
+from relax_plugin.reproduction.run import Folder, expected_minutes, reproduce
+from relax_plugin.reproduction.targets import all_targets
+
+BUILT_IN = {
+    *("relax-global", "relax-local", "nearest-ct", "greedy", "move-table", "surrogate-search"),
+    *("dice-random", "dice-genetic", "dice-kdtree", "lore", "feat-tweak", "focus", "mace", "deepfool", "grace"),
+}
+
+
+# The plan
+
+
+def test_every_method_of_the_registry_is_in_figure_3() -> None:
+    assert set(PEERS) == BUILT_IN & set(list_explainers())
+    assert {case.explainer for case in cases(quick=False) if case.part == "sparsity"} == set(PEERS)
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_no_two_cases_are_the_same_and_all_options_are_known(quick: bool) -> None:
+    wanted = cases(quick)
+    assert len({(case.task, case.label, case.seed) for case in wanted}) == len(wanted)
+    for case in {(case.part, case.method, case.setting): case for case in wanted}.values():
+        check_options(case.explainer, {"max_changes": case.cap, **case.options})
+
+
+def test_the_full_plan_has_the_papers_experiments() -> None:
+    wanted = cases(quick=False)
+    assert {case.part for case in wanted} == set(PARTS)
+    for part in PARTS:
+        assert {case.seed for case in wanted if case.part == part} == set(SEEDS)
+    assert {case.setting for case in wanted if case.part == "lambda"} == {"0.001", "0.01", "0.1", "1.0", "10.0"}
+    shifts = {case.task for case in wanted if case.part == "regression"}
+    assert {f"boston/mlp {shift} range" for shift in (0.2, 0.4, 0.6)} <= shifts
+    assert {case.task for case in wanted if case.part == "architecture"} == set(paper.ARCHITECTURES)
+    settings = {case.setting for case in wanted if case.part == "ablation"}
+    assert {"state curiosity", "action curiosity", "both curiosities", "uniform replay", "1-step returns"} <= settings
+    assert {"default", "no shaping", "untrained"} <= settings
+
+
+def test_the_quick_plan_has_two_seeds_and_is_much_shorter() -> None:
+    assert {case.seed for case in cases(quick=True)} == {0, 1}
+    assert expected_minutes(quick=True, jobs=2) < expected_minutes(quick=False, jobs=2) / 3
+
+
+# Models
+
+
+def test_cross_validation_chooses_the_candidate_with_the_best_mean() -> None:
+    frame = tune("diabetes/ada", 0)
+    assert len(frame) == 3 and frame["chosen"].sum() == 1
+    chosen = frame[frame["chosen"]].iloc[0]
+    assert chosen["cv"] == frame["cv"].max()
+    assert frame["test"].notna().tolist() == frame["chosen"].tolist()
+    task = tuned_task(frame, "diabetes/ada", 0)
+    accuracy = float((task.model.predict(task.X_test) == task.y_test).mean())
+    assert accuracy == pytest.approx(chosen["test"])
+    assert chosen["training_rows"] == len(task.X_train)
+
+
+def test_hyper_parameters_reach_the_model_and_the_rows_stay_the_same() -> None:
+    usual, other = load_task("diabetes/ada", 1), load_task("diabetes/ada", 1, {"learning_rate": 0.1})
+    assert (usual.model.learning_rate, other.model.learning_rate) == (0.5, 0.1)
+    pd.testing.assert_frame_equal(usual.X_test, other.X_test)
+    model, (X_train, _, _, y_test) = split_task("diabetes/ada", 1)
+    pd.testing.assert_frame_equal(X_train, usual.X_train)
+    pd.testing.assert_series_equal(y_test, usual.y_test)
+    assert not hasattr(model, "estimators_")
+
+
+def test_every_grid_holds_parameters_of_its_model() -> None:
+    for name, grid in GRIDS.items():
+        assert set(grid) <= set(split_task(name, 0)[0].get_params()), name
+
+
+def test_the_unit_of_delta_scales_the_goal() -> None:
+    tuned = pd.DataFrame({"task": ["boston/mlp"], "seed": [0], "chosen": [True], "parameters": ["{}"]})
+    goals = {}
+    for unit in plan_module.UNITS:
+        case = Case("regression", f"boston/mlp 0.4 {unit}", "relax-global", 0, "relax-global")
+        task = task_of(case, tuned)
+        assert task.name == case.task
+        assert task.goal is not None and task.goal.delta is not None
+        goals[unit] = task.goal.delta
+    targets = load_task("boston/mlp", 0).y_train
+    assert goals["thousand"] == pytest.approx(0.4)
+    assert goals["deviation"] == pytest.approx(0.4 * targets.std())
+    assert goals["range"] == pytest.approx(0.4 * (targets.max() - targets.min()))
+
+
+# Intervals
+
+
+def test_intervals_part_only_if_they_do_not_touch() -> None:
+    low, high = Interval.of([0.1, 0.12, 0.11]), Interval.of([0.5, 0.52, 0.51])
+    assert (high.against(low), low.against(high)) == ("higher", "lower")
+    wide = Interval.of([0.0, 0.9, 0.3])
+    assert wide.against(high) == "overlap"
+    assert Interval.of([1.0, 1.0]).against(Interval.of([1.0, 1.0])) == "overlap"
+    assert Interval.of([0.9]).against(Interval.of([0.1])) == "overlap", "one seed decides nothing"
+
+
+def test_the_interval_is_students() -> None:
+    values = [0.8, 0.9, 1.0, 0.85, 0.95]
+    interval = Interval.of([*values, float("nan")])
+    half = 2.776 * np.std(values, ddof=1) / np.sqrt(5)  # the table of Student's t, 4 degrees of freedom
+    assert interval.high - interval.mean == pytest.approx(half, rel=1e-3)
+    assert interval.count == 5
+
+
+def test_a_crash_has_solved_nothing_and_a_skip_counts_nowhere() -> None:
+    frame = pd.DataFrame({"state": ["ok", "crashed", "skipped"], "validity": [1.0, np.nan, np.nan]})
+    assert by_seed(frame, "validity").mean == 0.5
+
+
+# Results
+
+
+def unit_rows(label: str, seed: int, sparsity: list[float], task: str = "wave2/xgb") -> pd.DataFrame:
+    """Rows as the judge gives them: NaN changes are an unsolved instance."""
+    known: dict[str, Any] = {"task": task, "method": label, "seed": seed, "state": "ok", "reason": "", "before": "0"}
+    known |= {"kind": "classification", "violations": 0, "fit_seconds": 1.0, "explain_seconds": 2.0, "fit_rows": 7}
+    changed = np.array(sparsity)
+    rows = pd.DataFrame({"instance": range(len(changed)), "sparsity": changed, "valid": np.isfinite(changed)})
+    rows = rows.assign(proximity=2 * changed, instances=len(changed), rows=10.0, **known)
+    return rows.reindex(columns=list(ROW_COLUMNS))
+
+
+def test_a_rival_is_compared_on_the_rows_it_was_given() -> None:
+    ours = Case("sparsity", "wave2/xgb", "relax-global", 0, "relax-global", 5)
+    theirs = Case("sparsity", "wave2/xgb", "dice-random", 0, "dice-random", 5)
+    nothing = float("nan")
+    rows = pd.concat(
+        [unit_rows(ours.label, 0, [1, 2, nothing, 3, 1]), unit_rows(theirs.label, 0, [2, nothing, 4])],
+        ignore_index=True,
+    )
+    frame = results([ours, theirs], rows)["sparsity"].set_index("method")
+    rival = frame.loc["dice-random"]
+    assert rival["validity"] == pytest.approx(2 / 3)
+    assert rival["same_validity@5"] == pytest.approx(2 / 3), "the first three rows only"
+    assert (rival["common_L0"], rival["common_L0_ours"]) == (2.0, 1.0), "the first row is the only common one"
+    assert rival["same_validity@1"] == pytest.approx(1 / 3)
+    assert frame.loc["relax-global", "validity"] == 0.8
+    assert list(results([ours], rows)["sparsity"].columns) == COLUMNS
+
+
+def test_cases_that_were_not_run_are_left_out() -> None:
+    ran = Case("lambda", "sonar/mlp", "policy", 0, "relax-global", setting="0.1")
+    frame = results(
+        [ran, Case("lambda", "sonar/mlp", "policy", 1, "relax-global", setting="0.1")],
+        unit_rows(ran.label, 0, [1.0], task="sonar/mlp"),
+    )
+    assert len(frame["lambda"]) == 1 and set(frame) == {"lambda"}
+
+
+def test_a_cap_that_was_not_run_is_read_off_the_next_larger_one() -> None:
+    lines = pd.DataFrame({"cap": [1.0, 3.0, 5.0, np.nan]})
+    assert [at_cap(lines, k)["cap"].tolist() for k in (1, 2, 3, 4, 5)] == [[1.0], [3.0], [3.0], [5.0], [5.0]]
+    assert at_cap(lines.iloc[:1], 2).empty
+
+
+# Verdicts
+
+
+def made_up(validity: dict[str, float], noise: float = 0.005) -> pd.DataFrame:
+    """A table of Figure 3 in which every method has one validity at all caps, on every pair, in five seeds."""
+    lines = []
+    generator = np.random.default_rng(0)
+    for task in PAIRS:
+        for method, mean in validity.items():
+            for cap in (*CAPS, None):
+                for seed in SEEDS:
+                    value, ours = mean + noise * generator.standard_normal(2)
+                    ours += validity["relax-global"] - mean
+                    line: dict[str, Any] = {"task": task, "method": method, "cap": cap, "setting": "", "seed": seed}
+                    line |= {"state": "ok", "reason": "", "instances": 50, "validity": value, "worst_class": value}
+                    line |= {"L0": 2.0 if cap else 9.0, "L1": 3.0, "rows": 30.0, "fit_rows": 1800, "violations": 0}
+                    line |= {"fit_seconds": 10.0 if method.startswith("relax") else 0.1, "explain_seconds": 5.0}
+                    line |= {f"validity@{k}": value for k in range(1, MOST_CHANGES + 1)}
+                    line |= {f"same_validity@{k}": ours for k in range(1, MOST_CHANGES + 1)}
+                    line |= {"common_L1": 3.0, "common_L1_ours": 2.0, "common_L0": 2.0, "common_L0_ours": 2.0}
+                    lines.append(line)
+    return pd.DataFrame(lines).reindex(columns=COLUMNS)
+
+
+def claim(table: pd.DataFrame, words: str) -> Claim:
+    (found,) = [claim for claim in all_claims({"sparsity": table}) if words in claim.text]
+    return found
+
+
+def test_the_trade_off_is_held_only_if_all_intervals_part() -> None:
+    words = "more often valid than every other method"
+    assert claim(made_up({"relax-global": 0.95, "lore": 0.7, "mace": 0.8}), words).status == "held"
+    assert claim(made_up({"relax-global": 0.95, "lore": 0.7, "mace": 0.95}), words).status == "held in part"
+    equal = made_up({"relax-global": 0.95, "lore": 0.95, "mace": 0.95}, noise=0.0)
+    assert claim(equal, words).status == "not held"
+    lost = claim(made_up({"relax-global": 0.7, "lore": 0.9, "mace": 0.9}), words)
+    assert lost.status == "reversed"
+    assert "behind lore on sonar/mlp at k = 1" in lost.evidence
+
+
+def test_where_greedy_wins_it_is_said() -> None:
+    beaten = claim(made_up({"relax-global": 0.7, "greedy": 0.9}), "greedy search")
+    assert beaten.status == "reversed"
+    assert re.search(r"0 of 30 intervals part for ReLAX, 30 against it", beaten.evidence)
+
+
+def test_a_target_is_missed_if_one_rival_is_ahead_by_more_than_a_deviation() -> None:
+    equal, behind = (
+        made_up({"relax-global": 0.9, "lore": 0.9, "greedy": greedy}, noise=0.0) for greedy in (0.9, 0.97)
+    )
+    (met, *_), (missed, *_) = all_targets({"sparsity": equal}), all_targets({"sparsity": behind})
+    assert met.met and not missed.met
+    assert "greedy" in missed.evidence and "lore" not in missed.evidence
+
+
+def test_the_time_target_counts_training_and_all_test_rows() -> None:
+    frame = made_up({"relax-global": 0.9, "lore": 0.9})
+    models = pd.DataFrame([{"task": task, "training_rows": 100} for task in PAIRS])
+    target = next(t for t in all_targets({"sparsity": frame, "models": models}) if "lore" in t.text)
+    rows = tables.test_rows_of("sonar/mlp", models)
+    expected = (10.0 + 0.1 * rows) / (0.1 + 0.1 * rows)
+    assert f"sonar/mlp {expected:.2f}" in target.evidence and not target.met
+
+
+def test_duels_are_over_every_cap() -> None:
+    found = duels(made_up({"relax-global": 0.9, "lore": 0.8}), ["lore"])
+    assert [(duel.task, duel.cap) for duel in found] == [(task, cap) for task in PAIRS for cap in range(1, 6)]
+
+
+# The report
+
+
+@pytest.fixture(scope="module")
+def small_tables() -> dict[str, pd.DataFrame]:
+    """Every part with a few made-up lines."""
+    sparsity = made_up({"relax-global": 0.95, "relax-local": 0.95, "lore": 0.7, "greedy": 0.95, "mace": 0.9})
+    models = pd.DataFrame(
+        [
+            {"task": name, "seed": seed, "parameters": "{}", "cv": 0.9, "chosen": True, "measure": "accuracy",
+             "test": 0.9 + 0.01 * seed, "training_rows": 100}
+            for name in GRIDS
+            for seed in SEEDS
+        ]
+    )  # fmt: skip
+    frames: dict[str, pd.DataFrame] = {"models": models, "sparsity": sparsity}
+    template = sparsity.iloc[0].to_dict()
+    generator = np.random.default_rng(1)
+    for part in ("regression", "lambda", "architecture", "pretraining", "ablation"):
+        lines = []
+        for case in cases(quick=False):
+            if case.part == part:
+                line = {name: getattr(case, name) for name in ("task", "method", "cap", "setting", "seed")}
+                lines.append(template | line | {"validity": generator.uniform(0.5, 1.0)})
+        frames[part] = pd.DataFrame(lines)
+    return frames
+
+
+def test_the_report_has_every_section_and_the_papers_numbers(small_tables: dict[str, pd.DataFrame]) -> None:
+    text = render(
+        small_tables,
+        [{"command": "relax-plugin reproduce", "started": "now", "machine": "m", "versions": {}}],
+        quick=False,
+    )
+    for section in ("verdict", "targets", "models", "sparsity", "regression", "proximity", "lambda", "architecture"):
+        assert f'id="{section}"' in text
+    for printed in ("0.81 ± 0.09 (3.02 ± 0.17)", "0.76 (2.95)", "1,132", "2,280", "4.46", "3.36"):
+        assert f'class="printed">{printed}' in text
+    assert "http://" not in text.replace("http://www.w3.org", "") and "https://" not in text
+    assert "A quick run" not in text
+    assert text == render(small_tables, [{"command": "relax-plugin reproduce", "started": "now", "machine": "m",
+                                          "versions": {}}], quick=False)  # fmt: skip
+
+
+def test_the_report_of_a_quick_run_says_so(small_tables: dict[str, pd.DataFrame]) -> None:
+    assert "A quick run" in render(small_tables, [], quick=True)
+
+
+def test_every_number_of_a_table_is_the_mean_of_its_lines(small_tables: dict[str, pd.DataFrame]) -> None:
+    table = tables.pretraining_table(small_tables["pretraining"])
+    line = dict(zip(table.headings, table.lines[0], strict=True))
+    frame = small_tables["pretraining"]
+    mine = frame[(frame["method"] == "pretrained") & (frame["setting"] == line["steps of fine-tuning"])]
+    assert line["validity"].startswith(f"{mine['validity'].mean():.3f}")
+    assert line["paper: validity (sparsity)"] == "0.90 (3.19)"
+
+
+@pytest.mark.parametrize(
+    ("draw", "part"),
+    [
+        (pictures.trade_off, "sparsity"),
+        (pictures.validity_at_cap, "sparsity"),
+        (pictures.unit_effect, "regression"),
+        (pictures.lambda_effect, "lambda"),
+        (pictures.pretraining_effect, "pretraining"),
+        (pictures.ablation_effect, "ablation"),
+    ],
+)
+def test_every_picture_has_titles_and_named_axes(draw: Any, part: str, small_tables: dict[str, pd.DataFrame]) -> None:
+    figure = draw(small_tables[part])
+    for axes in figure.axes:
+        assert axes.get_title() and axes.get_xlabel()
+        assert axes.lines
+
+
+# The run
+
+
+@pytest.fixture
+def small_plan(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
+    wanted = [Case("sparsity", "diabetes/ada", name, 0, name, 5, rows=3) for name in ("nearest-ct", "greedy", "grace")]
+    monkeypatch.setattr(run_module, "cases", lambda quick: wanted)
+    monkeypatch.setattr(run_module, "models_needed", lambda quick: [("diabetes/ada", 0)])
+    return wanted
+
+
+def test_a_run_is_continued_and_its_tables_are_small(tmp_path: Path, small_plan: list[Case]) -> None:
+    folder, said = Folder(tmp_path / "full"), []
+    reproduce(folder, quick=False, jobs=1, command="relax-plugin reproduce", say=said.append)
+    first = folder.read("sparsity").set_index("method")
+    assert first["state"].to_dict() == {"nearest-ct": "ok", "greedy": "ok", "grace": "skipped"}
+    assert "skipped because" in first.loc["grace", "reason"]
+    assert any("3 of 3 cases are still to be run" in line for line in said)
+
+    (entry,) = folder.about()
+    assert entry["command"] == "relax-plugin reproduce" and entry["seconds"] >= 0 and "torch" in entry["versions"]
+
+    said.clear()
+    reproduce(folder, quick=False, jobs=1, command="relax-plugin reproduce", say=said.append)
+    assert any("0 of 3 cases are still to be run" in line for line in said)
+    pd.testing.assert_frame_equal(folder.read("sparsity").set_index("method"), first)
+    assert len(folder.about()) == 2
+
+
+def test_tables_without_results_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--report-only", "--output", str(tmp_path)]) == 2
+    assert "holds no results" in capsys.readouterr().err
+    with pytest.raises(InputError, match=r"holds no models\.csv"):
+        Folder(tmp_path).read("models")
+
+
+def test_the_command_reports_what_is_stored(
+    tmp_path: Path, small_tables: dict[str, pd.DataFrame], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Folder(tmp_path / "full")
+    for name, frame in small_tables.items():
+        folder.write(name, frame)
+    assert main(["reproduce", "--report-only", "--output", str(tmp_path)]) == 0
+    assert "held" in capsys.readouterr().out
+    assert (tmp_path / "report.html").read_text().startswith("<!DOCTYPE html>")
