@@ -229,9 +229,7 @@ def test_where_greedy_wins_it_is_said() -> None:
 
 
 def test_a_target_is_missed_if_one_rival_is_ahead_by_more_than_a_deviation() -> None:
-    equal, behind = (
-        made_up({"relax-global": 0.9, "lore": 0.9, "greedy": greedy}, noise=0.0) for greedy in (0.9, 0.97)
-    )
+    equal, behind = (made_up({"relax-global": 0.9, "lore": 0.9, "greedy": greedy}, noise=0.0) for greedy in (0.9, 0.97))
     (met, *_), (missed, *_) = all_targets({"sparsity": equal}), all_targets({"sparsity": behind})
     assert met.met and not missed.met
     assert "greedy" in missed.evidence and "lore" not in missed.evidence

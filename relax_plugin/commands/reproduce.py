@@ -45,7 +45,7 @@ def run(chosen: argparse.Namespace) -> int:
         reproduce(folder, quick=chosen.quick, jobs=chosen.jobs, command=chosen.said, say=_say)
     report = chosen.output / "report.html"
     tables = write_report(folder, report, quick=chosen.quick)
-    print_table(verdict(tables), as_json=chosen.json)
+    print_table(verdict(tables, folder.covid()), as_json=chosen.json)
     if not chosen.json:
         print(f"\nThe report: {report}. Its numbers: {folder.path}")
     failed = any((frame["state"].isin(["crashed", "timed out"])).any() for frame in tables.values() if "state" in frame)

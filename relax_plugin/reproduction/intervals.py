@@ -30,7 +30,7 @@ class Interval:
         known = known[np.isfinite(known)]
         count = len(known)
         if count == 0:
-            return cls(*[float("nan")] * 4, 0)
+            return cls(np.nan, np.nan, np.nan, np.nan, 0)
         mean = float(known.mean())
         if count == 1:
             return cls(mean, -np.inf, np.inf, float("nan"), 1)

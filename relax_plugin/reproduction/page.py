@@ -9,6 +9,7 @@ from markupsafe import Markup
 from relax_plugin.evaluation.page import template
 from relax_plugin.evaluation.svg import inline
 from relax_plugin.reproduction import pictures
+from relax_plugin.reproduction.case_study import covid_claims, section
 from relax_plugin.reproduction.claims import all_claims
 from relax_plugin.reproduction.tables import all_tables
 from relax_plugin.reproduction.targets import all_targets
@@ -82,9 +83,7 @@ FIGURES: dict[str, list[tuple[str, "Callable[[pd.DataFrame], Figure]", str]]] = 
 }
 
 
-def render(
-    tables: Tables, about: Sequence[Mapping[str, Any]], *, quick: bool, covid: Mapping[str, Any] | None = None
-) -> str:
+def render(tables: Tables, about: Sequence[Mapping[str, Any]], *, quick: bool, covid: Tables | None = None) -> str:
     """The report as text; the same tables give the same text.
 
     Parameters
@@ -95,10 +94,11 @@ def render(
     quick : bool
         Whether these are the results of the quick run, which the page then says.
     covid : mapping, optional
-        What the section of the case study shows.
+        The frames of the case study, if it was run.
     """
     made = all_tables(tables)
     claims, targets = all_claims(tables), all_targets(tables)
+    claims += covid_claims(covid) if covid else []
     return template("reproduction.html.jinja").render(
         title="The ReLAX paper, reproduced",
         quick=quick,
@@ -117,7 +117,7 @@ def render(
             for name, (title, paper) in SECTIONS.items()
             if name in tables or name in made
         ],
-        covid=covid,
+        covid=section(covid) if covid else None,
         seeds=sorted(set(tables["models"]["seed"].tolist())) if "models" in tables else [],
         about=about,
         failures=[line for name, frame in tables.items() if "state" in frame for line in _failures(name, frame)],

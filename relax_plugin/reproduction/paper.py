@@ -43,7 +43,7 @@ REGRESSION = {  # Table 3: by δ and method
     (0.6, "relax-local"): Printed(0.77, 3.28, 0.03, 0.09),
 }
 
-PROXIMITY = {  # Table 4: L1 by task and method; None is the paper's N/A
+PROXIMITY: dict[str, dict[str, float | None]] = {  # Table 4: L1 by task and method; None is the paper's N/A
     "breast_cancer/rf": {"relax-global": 4.46, "relax-local": 4.49, "lore": 4.63, "mace": 4.47},
     "breast_cancer/mlp": {"relax-global": 5.92, "relax-local": 5.87, "lore": 5.63, "mace": None},
     "diabetes/ada": {"relax-global": 4.41, "relax-local": 4.50, "lore": 4.76, "mace": None},

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ACROSS = 3  # panels side by side
 PANEL = (4.3, 3.2)  # inches
 STYLES = method_styles(list(PEERS))
-CAPS = np.arange(1, MOST_CHANGES + 1)
+CAPS = tuple(range(1, MOST_CHANGES + 1))
 
 
 def trade_off(sparsity: pd.DataFrame) -> "Figure":

@@ -98,6 +98,7 @@ SECONDS: Mapping[str, tuple[float, float]] = {
 }
 """Seconds of fit and of each row on one core of the machine of README, to tell beforehand how long a run will take."""
 TUNING_SECONDS = 16.0  # of one model, on average
+STUDY_SECONDS = 45.0  # of the case study on one split
 
 
 @dataclass(frozen=True)
@@ -130,15 +131,19 @@ class Case:
         return fit + each * (self.rows or 100)
 
 
+def seeds_of(quick: bool) -> tuple[int, ...]:
+    """The seeds of a run."""
+    return QUICK_SEEDS if quick else SEEDS
+
+
 def cases(quick: bool) -> list[Case]:
     """All cases, part by part; seed by seed within a part, so that what is there after an interruption is balanced."""
-    seeds = QUICK_SEEDS if quick else SEEDS
-    return [case for part in PARTS.values() for seed in seeds for case in part(seed, quick)]
+    return [case for part in PARTS.values() for seed in seeds_of(quick) for case in part(seed, quick)]
 
 
 def models_needed(quick: bool) -> list[tuple[str, int]]:
     """The models that are tuned before anything is explained."""
-    return [(name, seed) for seed in (QUICK_SEEDS if quick else SEEDS) for name in GRIDS]
+    return [(name, seed) for seed in seeds_of(quick) for name in GRIDS]
 
 
 def task_of(case: Case, tuned: pd.DataFrame) -> Task:

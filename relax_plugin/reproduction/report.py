@@ -7,6 +7,7 @@ import pandas as pd
 
 from relax_plugin.errors import InputError
 from relax_plugin.evaluation.files import write_text
+from relax_plugin.reproduction.case_study import covid_claims
 from relax_plugin.reproduction.claims import all_claims
 from relax_plugin.reproduction.page import render
 from relax_plugin.reproduction.run import TABLES, Folder
@@ -18,13 +19,14 @@ def write_report(folder: Folder, path: Path, *, quick: bool) -> dict[str, pd.Dat
     tables = {name: folder.read(name) for name in TABLES if folder.has(name)}
     if not tables:
         raise InputError(f"{folder.path} holds no results; `relax-plugin reproduce` makes them.")
-    write_text(path, render(tables, folder.about(), quick=quick))
+    write_text(path, render(tables, folder.about(), quick=quick, covid=folder.covid()))
     return tables
 
 
-def verdict(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def verdict(tables: Mapping[str, pd.DataFrame], covid: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """The claims of the paper and our own targets, one line each."""
-    lines = [{"where": c.source, "claim": c.text, "verdict": c.status} for c in all_claims(tables)]
+    claims = all_claims(tables) + (covid_claims(covid) if covid else [])
+    lines = [{"where": c.source, "claim": c.text, "verdict": c.status} for c in claims]
     lines += [
         {"where": "target", "claim": t.text, "verdict": "reached" if t.met else "missed"} for t in all_targets(tables)
     ]

@@ -27,7 +27,7 @@ YARDSTICK = "relax-global"
 def results(cases: Sequence[Case], rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """A table for each part, from the judge's rows of its cases."""
     units = {
-        (str(task), str(label), int(seed)): unit
+        (str(task), str(label), int(str(seed))): unit
         for (task, label, seed), unit in rows.groupby(["task", "method", "seed"])
     }
     records: dict[str, list[dict[str, Any]]] = {}
@@ -92,4 +92,5 @@ def at_cap(lines: pd.DataFrame, k: int) -> pd.DataFrame:
     A method that was not run at k itself is judged by what it solved with at most k changes when more were allowed.
     """
     caps = lines["cap"].dropna()
-    return lines[lines["cap"] == caps[caps >= k].min()]
+    read: pd.DataFrame = lines[lines["cap"] == caps[caps >= k].min()]
+    return read

@@ -17,13 +17,23 @@ from relax_plugin.errors import InputError
 from relax_plugin.evaluation.files import write_text
 from relax_plugin.evaluation.judge import Row, Unit
 from relax_plugin.evaluation.runner import Store, environment, run_units
+from relax_plugin.reproduction.case_study import FRAMES, run_studies
 from relax_plugin.reproduction.models import tune_all
-from relax_plugin.reproduction.plan import PARTS, TUNING_SECONDS, Case, cases, models_needed, task_of
+from relax_plugin.reproduction.plan import (
+    PARTS,
+    STUDY_SECONDS,
+    TUNING_SECONDS,
+    Case,
+    cases,
+    models_needed,
+    seeds_of,
+    task_of,
+)
 from relax_plugin.reproduction.results import results
 
 Say = Callable[[str], None]
 LIMIT = 600.0  # seconds for one case
-TABLES = ("models", *PARTS)
+TABLES = ("models", *PARTS, "lore_sa")  # the last one by tests/hosts/time_of_lore_sa.py
 
 
 class Folder:
@@ -46,6 +56,10 @@ class Folder:
         known = [name for name in texts if name in frame]
         frame[known] = frame[known].fillna("")
         return frame
+
+    def covid(self) -> dict[str, pd.DataFrame]:
+        """The frames of the case study, if it was run."""
+        return {name: self.read(f"covid_{name}") for name in FRAMES if self.has(f"covid_{name}")}
 
     def has(self, name: str) -> bool:
         return (self.path / f"{name}.csv").exists()
@@ -118,13 +132,15 @@ def reproduce(folder: Folder, *, quick: bool, jobs: int, command: str, say: Say)
     )
     for part, frame in results(wanted, rows).items():
         folder.write(part, frame)
+    for name, frame in run_studies(folder.units / "covid", seeds_of(quick), jobs, say).items():
+        folder.write(f"covid_{name}", frame)
     folder.note(command, time.perf_counter() - started)
 
 
 def expected_minutes(quick: bool, jobs: int) -> float:
     """How long a run from the beginning takes on a machine like that of README."""
-    tuning = TUNING_SECONDS * len(models_needed(quick))
-    return (tuning + sum(case.expected_seconds for case in cases(quick))) / jobs / 60.0
+    seconds = TUNING_SECONDS * len(models_needed(quick)) + STUDY_SECONDS * len(seeds_of(quick))
+    return (seconds + sum(case.expected_seconds for case in cases(quick))) / jobs / 60.0
 
 
 def _models(folder: Folder, needed: Sequence[tuple[str, int]], jobs: int, say: Say) -> pd.DataFrame:

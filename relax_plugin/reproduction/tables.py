@@ -35,7 +35,7 @@ class Table:
     notes: list[str] = field(default_factory=list)
 
 
-def _frame_table(caption: str, lines: list[dict[str, str]], notes: list[str] | None = None) -> Table:
+def frame_table(caption: str, lines: list[dict[str, str]], notes: list[str] | None = None) -> Table:
     """A table whose columns of the paper are those whose heading says so."""
     headings = list(lines[0]) if lines else []
     of_paper = frozenset(i for i, heading in enumerate(headings) if heading.startswith("paper"))
@@ -61,7 +61,7 @@ def datasets_table() -> Table:
         "feature, as with Boston Housing. Wave: 5,000 rows generated after Breiman et al. in two classes, which is "
         "what the paper's accuracies fit."
     ]
-    return _frame_table("Data sets (Table 1)", lines, notes)
+    return frame_table("Data sets (Table 1)", lines, notes)
 
 
 def models_table(models: pd.DataFrame) -> Table:
@@ -95,7 +95,7 @@ def models_table(models: pd.DataFrame) -> Table:
         "number and does not say of how many splits. The structures are the paper's; 10-fold cross-validation on the "
         "training rows of each split chooses what the paper does not print."
     ]
-    return _frame_table("Models (Table 2, and the accuracies of Table 5)", lines, notes)
+    return frame_table("Models (Table 2, and the accuracies of Table 5)", lines, notes)
 
 
 def regression_table(regression: pd.DataFrame) -> Table:
@@ -121,7 +121,7 @@ def regression_table(regression: pd.DataFrame) -> Table:
         f"δ is measured as {UNITS['range']}. The paper does not say in what; below, the same δ in other units. The "
         "paper's agent is a policy: “policy” is the agent alone, without it the default search is guided by the agent."
     ]
-    return _frame_table("Boston Housing (Table 3)", lines, notes)
+    return frame_table("Boston Housing (Table 3)", lines, notes)
 
 
 def units_table(regression: pd.DataFrame) -> Table:
@@ -141,7 +141,7 @@ def units_table(regression: pd.DataFrame) -> Table:
                     "L1": by_seed(mine, "L1").text(),
                 }
             )
-    return _frame_table("Sensitivity to the unit of δ (ReLAX-Global)", lines)
+    return frame_table("Sensitivity to the unit of δ (ReLAX-Global)", lines)
 
 
 def proximity_table(sparsity: pd.DataFrame, regression: pd.DataFrame) -> Table:
@@ -161,7 +161,7 @@ def proximity_table(sparsity: pd.DataFrame, regression: pd.DataFrame) -> Table:
         "inputs are “normalized unit vectors”, so its numbers are of another scale. Distances on common rows are in "
         "the next table. Boston: δ = 0.4 of the range."
     ]
-    return _frame_table("Proximity (Table 4)", lines, notes)
+    return frame_table("Proximity (Table 4)", lines, notes)
 
 
 def test_rows_of(task: str, models: pd.DataFrame) -> int:
@@ -206,7 +206,7 @@ def time_table(sparsity: pd.DataFrame, models: pd.DataFrame) -> Table:
         "seconds a row are multiplied. The paper gives one number for all data sets together. Model-agnostic methods, "
         "and MACE, which the paper counts among them."
     ]
-    return _frame_table("Generation time and model rows (Table 4)", lines, notes)
+    return frame_table("Generation time and model rows (Table 4)", lines, notes)
 
 
 def architecture_table(architecture: pd.DataFrame, models: pd.DataFrame) -> Table:
@@ -232,7 +232,7 @@ def architecture_table(architecture: pd.DataFrame, models: pd.DataFrame) -> Tabl
                     "instances": f"{mine['instances'].max():.0f}",
                 }
             )
-    return _frame_table("Size of the network, Sonar, at most five changes (Table 5)", lines)
+    return frame_table("Size of the network, Sonar, at most five changes (Table 5)", lines)
 
 
 def pretraining_table(pretraining: pd.DataFrame) -> Table:
@@ -260,7 +260,7 @@ def pretraining_table(pretraining: pd.DataFrame) -> Table:
         "Sonar, 63 test rows side by side, policies alone. The paper's seconds do not say whether they include "
         "the training of Global; here both are given."
     ]
-    return _frame_table("Pretraining of Local (Table 6)", lines, notes)
+    return frame_table("Pretraining of Local (Table 6)", lines, notes)
 
 
 def ablation_table(ablation: pd.DataFrame) -> Table:
@@ -292,7 +292,7 @@ def ablation_table(ablation: pd.DataFrame) -> Table:
         "ReLAX-Global, the policy alone, at most five changes. Curiosity has weight 0.05 where nothing else is said; "
         "“as printed” is weight 1 with the sign of the loss in the paper."
     ]
-    return _frame_table("Ablation (not in the paper)", lines, notes)
+    return frame_table("Ablation (not in the paper)", lines, notes)
 
 
 def _printed(printed: Printed | None) -> str:
