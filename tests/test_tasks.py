@@ -21,6 +21,8 @@ LEAST_ACCURACY = {
     "wave2/xgb": 0.92,
     "wave2/mlp": 0.92,
     "sonar/mlp": 0.78,
+    "sonar/mlp-128": 0.78,
+    "sonar/mlp-64": 0.78,
     "german/rf": 0.72,
     "wave3/xgb": 0.82,
     "wave3/mlp": 0.83,
