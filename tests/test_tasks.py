@@ -98,7 +98,7 @@ def test_task_is_made_once_per_seed() -> None:
 
 def test_same_seed_same_model_and_split() -> None:
     task = load_task("breast_cancer/rf")
-    again = tasks._make_task.__wrapped__("breast_cancer/rf", 0)
+    again = tasks._make_task.__wrapped__("breast_cancer/rf", 0, ())
     assert again is not task
     assert again.X_test.equals(task.X_test)
     assert np.array_equal(again.model.predict_proba(task.X_test), task.model.predict_proba(task.X_test))
