@@ -59,22 +59,20 @@ def validity_at_cap(sparsity: pd.DataFrame) -> "Figure":
 def lambda_effect(table: pd.DataFrame) -> "Figure":
     """Figure 4: λ against sparsity (left) and validity (right)."""
     figure = _figure((2 * PANEL[0], PANEL[1]))
-    left, right = figure.subplots(1, 2)
-    for number, effort in enumerate(dict.fromkeys(table["method"])):
-        colour, marker = METHOD_COLOURS[number], "os"[number]
-        style = Style(colour, marker, (() if number == 0 else (6, 2)))
-        for axes, column in ((left, "L0"), (right, "validity")):
-            values = [
-                by_seed(table[(table["method"] == effort) & (table["setting"].astype(float) == weight)], column)
-                for weight in LAMBDAS
-            ]
-            spread = np.nan_to_num([value.deviation for value in values])
-            _line(axes, LAMBDAS, [value.mean for value in values], spread, effort, style)
-    for axes, name in ((left, "features changed"), (right, "validity")):
+    for axes, column, name in zip(
+        figure.subplots(1, 2), ("L0", "validity"), ("features changed", "validity"), strict=True
+    ):
+        runs = [table[table["setting"].astype(float) == weight] for weight in LAMBDAS]
+        points = [(weight, by_seed(run, column), len(run)) for weight, run in zip(LAMBDAS, runs, strict=True)]
+        points = [point for point in points if point[1].count == point[2]]  # a seed that solves nothing has no sparsity
+        spread = np.nan_to_num([value.deviation for _, value, _ in points])
+        x, y = [weight for weight, _, _ in points], [value.mean for _, value, _ in points]
+        _line(axes, x, y, spread, "ReLAX-Global", Style(METHOD_COLOURS[0], "o", ()))
         axes.set_xscale("log")
-        _finish(axes, "λ", name, share=name == "validity")
+        axes.set_xlim(LAMBDAS[0] / 2, LAMBDAS[-1] * 2)
+        _finish(axes, "λ", name, share=column == "validity")
         axes.set_title(f"λ and {name}: ReLAX-Global on Sonar", fontsize=10, color=INK)
-    left.legend(fontsize=8, labelcolor=INK, frameon=False)
+    figure.axes[0].set_ylim(bottom=0.0)
     return figure
 
 

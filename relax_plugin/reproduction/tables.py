@@ -1,5 +1,6 @@
 """The tables of the report: ours beside the paper's, each a function of tidy frames."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -33,6 +34,12 @@ class Table:
     lines: list[list[str]]
     of_paper: frozenset[int] = frozenset()  # positions of the columns that the paper printed
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def of_words(self) -> frozenset[int]:
+        """Positions of the columns that hold words and not numbers."""
+        columns = zip(*self.lines, strict=True)
+        return frozenset(i for i, cells in enumerate(columns) if any(cell[:1].isalpha() for cell in cells))
 
 
 def frame_table(caption: str, lines: list[dict[str, str]], notes: list[str] | None = None) -> Table:
@@ -78,7 +85,6 @@ def models_table(models: pd.DataFrame) -> Table:
         mine = models[(models["task"] == name) & models["chosen"].astype(bool)]
         if mine.empty:
             continue
-        chosen = mine["parameters"].value_counts()
         lines.append(
             {
                 "model": name,
@@ -87,7 +93,7 @@ def models_table(models: pd.DataFrame) -> Table:
                 "paper": f"{value:.2f}",
                 "ours, test": Interval.of(mine["test"]).text(3),
                 "ours, cross-validated": Interval.of(mine["cv"]).text(3),
-                "chosen by cross-validation": "; ".join(f"{count} x {text}" for text, count in chosen.items()),
+                "chosen by cross-validation": _chosen(mine["parameters"]),
             }
         )
     notes = [
@@ -96,6 +102,16 @@ def models_table(models: pd.DataFrame) -> Table:
         "training rows of each split chooses what the paper does not print."
     ]
     return frame_table("Models (Table 2, and the accuracies of Table 5)", lines, notes)
+
+
+def _chosen(parameters: "pd.Series[str]") -> str:
+    """Hyper-parameters by their short names, and how many seeds chose them."""
+    counts: dict[str, int] = {}
+    for text in parameters:
+        named = {name.rpartition("__")[2]: value for name, value in json.loads(text).items()}
+        words = ", ".join(f"{name} {value}" for name, value in named.items())
+        counts[words] = counts.get(words, 0) + 1
+    return "; ".join(f"{words} ({count} of {len(parameters)})" for words, count in counts.items())
 
 
 def regression_table(regression: pd.DataFrame) -> Table:
