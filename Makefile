@@ -8,7 +8,7 @@ TYPECHECK := .typecheck
 BENCH_OUTPUT := .bench
 
 .DEFAULT_GOAL := test
-.PHONY: venv demo test lint types unit bench figures clean
+.PHONY: venv demo test lint types unit bench figures lessons clean
 
 venv: $(STAMP)
 
@@ -49,5 +49,9 @@ figures: venv
 	$(BIN)/relax-plugin bench --output $(BENCH_OUTPUT)/judge
 	$(BIN)/relax-plugin figures --output $(BENCH_OUTPUT)
 
+# The lessons of examples/ as web pages: run, with their pictures, into lessons/.
+lessons: venv
+	$(BIN)/python examples/render.py
+
 clean:
-	rm -rf build $(TYPECHECK) $(BENCH_OUTPUT) .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks *.egg-info
+	rm -rf build $(TYPECHECK) $(BENCH_OUTPUT) lessons .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks *.egg-info
