@@ -8,7 +8,7 @@ TYPECHECK := .typecheck
 BENCH_OUTPUT := .bench
 
 .DEFAULT_GOAL := test
-.PHONY: venv demo test lint types unit bench figures reproduce clean
+.PHONY: venv demo test lint types unit bench figures reproduce lessons clean
 
 venv: $(STAMP)
 
@@ -53,5 +53,9 @@ figures: venv
 reproduce: venv
 	$(BIN)/relax-plugin reproduce $(QUICK)
 
+# The lessons of examples/ as web pages: run, with their pictures, into lessons/.
+lessons: venv
+	$(BIN)/python examples/render.py
+
 clean:
-	rm -rf build $(TYPECHECK) $(BENCH_OUTPUT) .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks *.egg-info
+	rm -rf build $(TYPECHECK) $(BENCH_OUTPUT) lessons .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks *.egg-info

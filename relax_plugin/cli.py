@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from relax_plugin.commands import bench, demo, explain, fetch, figures, list_, methods, report, reproduce
+from relax_plugin.commands import bench, demo, explain, fetch, figures, list_, methods, play, report, reproduce
 from relax_plugin.commands.output import INTERRUPTED, REFUSED
 from relax_plugin.errors import ReLAXError
 
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (demo, explain, list_, methods, bench, report, reproduce, figures, fetch):
+    for command in (demo, explain, list_, methods, play, bench, report, reproduce, figures, fetch):
         command.add(commands)
     chosen = parser.parse_args(arguments)
     chosen.said = shlex.join(["relax-plugin", *(sys.argv[1:] if arguments is None else arguments)])

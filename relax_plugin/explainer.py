@@ -2,6 +2,7 @@
 
 import logging
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -125,12 +126,13 @@ class ReLAX(GuidedExplainer):
         checks = self._episodes(validation if held_out else training, world, rng)
         if len(checks.start) == 0:  # every row set aside meets the goal already
             checks = starts.rows(np.arange(min(self.config_.validation_rows, len(starts.start))))
-
-        def validate() -> dict[str, float]:
-            return score(self.space_, *roll_out(self.agent_, self.observer_, world, checks))
-
         with one_thread():
+            validate = partial(self._validate, world, checks)
             self.history_ = train(env, self.agent_, self.config_, rng, validate, progress=self.progress)
+
+    def _validate(self, world: BlackBox, checks: Episodes) -> dict[str, float]:
+        """What the policy is worth now; `evaluation.learning` looks over its shoulder here."""
+        return score(self.space_, *roll_out(self.agent_, self.observer_, world, checks))
 
     def _world(self, values: Values, rng: np.random.Generator) -> BlackBox:
         """What the agent is trained on: the model itself, or a world model of it within `query_budget`."""

@@ -107,3 +107,9 @@ class PrioritizedReplay:
         priority = (np.abs(td_errors).ravel() + LEAST_PRIORITY) ** exponent
         self.priority.ravel()[positions.numpy().ravel()] = priority
         self.highest = max(self.highest, float(priority.max()))
+
+    def share_of_the_highest(self, part: float) -> float:
+        """The share of the draws that goes to this part of the stored transitions, those of the highest priority."""
+        stored = np.sort(self.priority[self.priority > 0])[::-1]
+        highest = stored[: max(1, round(part * len(stored)))]
+        return float(highest.sum() / stored.sum()) if len(stored) else np.nan

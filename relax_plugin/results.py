@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.columns import dtype_from_text, dtype_text
-from relax_plugin.errors import InputError, MissingExtraError, SavedFileError
+from relax_plugin.errors import InputError, SavedFileError
 from relax_plugin.features import FeatureSpace, Rows, Values
 
 if TYPE_CHECKING:
@@ -251,36 +251,35 @@ class Counterfactuals:
         return "".join(lines) + "</table>"
 
     def plot(self, query: int = 0) -> "Figure":
-        """The changes of one query's counterfactuals as arrows, in standard deviations of each feature."""
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise MissingExtraError("plots need matplotlib: pip install 'relax-plugin[plots]'.") from error
+        """The changes of one query's counterfactuals as arrows, with the values they lead from and to."""
+        from relax_plugin.drawing import changes_as_arrows
+
         if not 0 <= query < len(self):
             raise InputError(f"there is no query {query}; there are {len(self)}, from 0 on.")
-        start, values = self.space.standardise(self.start[[query]])[0], self.space.standardise(self.values[query])
-        changed = np.flatnonzero((self.values[query] != self.start[query]).any(axis=0))
-        figure = Figure(figsize=(6.0, 1.2 + 0.4 * len(changed)), layout="constrained")
-        axes = figure.subplots()
-        table = self.changes().query("query_id == @query")
-        for slot in np.flatnonzero(self.found[query]):
-            axes.plot([], [], color=f"C{slot}", label=f"counterfactual {slot}")
-            for height, j in enumerate(changed):
-                if self.values[query, slot, j] == self.start[query, j]:
-                    continue
-                arrow = {"arrowstyle": "->", "color": f"C{slot}", "lw": 2}
-                axes.annotate("", (values[slot, j], height), (start[j], height), arrowprops=arrow)
-                name = self.space.names[j]
-                to = table[(table.feature == name) & (table.cf_id == slot)]["to"].iloc[0]
-                axes.annotate(shown(to), (values[slot, j], height), (0, 6), textcoords="offset points", ha="center")
-        axes.scatter(start[changed], range(len(changed)), color="black", zorder=3, label="query")
-        axes.scatter(values[:, changed], [range(len(changed))] * len(values), alpha=0.0)  # sets the view's limits
-        axes.legend(fontsize="small")
-        axes.set_yticks(range(len(changed)), [str(self.space.names[j]) for j in changed])
-        axes.set_ylim(-0.7, len(changed) - 0.2)
-        axes.set_xlabel("standard deviations (categories: position)")
-        axes.set_title(f"Query {query}: {shown(self.before[query])} → {shown(self.after[query, 0])}")
-        return figure
+        changes = self.changes().query("query_id == @query")
+        position = {name: j for j, name in enumerate(self.space.names)}
+        features = changes["feature"].map(position).to_numpy(dtype=int)
+        moved = self.values[query, changes["cf_id"], features] - self.start[query, features]
+        categorical = self.space.is_categorical[features]
+        changes = changes.assign(move=np.where(categorical, 1.0, moved / self.space.scale[features]))
+        changes = changes.assign(categorical=categorical, **{end: changes[end].map(shown) for end in ("from", "to")})
+        return changes_as_arrows(changes, *self._told(query))
+
+    def _told(self, query: int) -> tuple[str, str]:
+        """A query's sentence as a title, and what is written where nothing is to be drawn."""
+        found, before = self.found[query], shown(self.before[query])
+        if not found.any():
+            status = str(self.status[query, 0])
+            return f"Query {query}: no counterfactual, the answer stays {before}", f"{status[:1].upper()}{status[1:]}."
+        counts = self.sparsity[query][found].astype(int)
+        low, high = int(counts.min()), int(counts.max())
+        if high == 0:
+            return f"Query {query}: the answer {before} meets the goal already", "Nothing has to change."
+        answers = " or ".join(dict.fromkeys(shown(answer) for answer in self.after[query][found]))
+        changed = f"{low} feature{'' if low == 1 else 's'}" if low == high else f"{low} to {high} features"
+        wanted = "" if len(found) == 1 else f" ({found.sum()} of {len(found)} counterfactuals found)"
+        title = f"Query {query}: the answer would be {answers} instead of {before}"
+        return f"{title}\nif {changed} were different{wanted}", ""
 
 
 def concatenate(parts: list[Counterfactuals], queries: Rows) -> Counterfactuals:

@@ -15,8 +15,8 @@ from relax_plugin.agent import Agent
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.config import ReLAXConfig
 from relax_plugin.environment import CounterfactualEnv, Episodes, Observer
-from relax_plugin.errors import InputError, MissingExtraError
-from relax_plugin.problem import Booleans
+from relax_plugin.errors import InputError
+from relax_plugin.problem import Booleans, Floats
 from relax_plugin.replay import PrioritizedReplay
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def train(
 
     `watch` is shown the environment's info after every step. Ctrl-C ends the training and keeps the best so far.
     """
-    history, best, started = History(), Best(agent), time.perf_counter()
+    history, best, returns, started = History(), Best(agent), Returns(env.num_envs), time.perf_counter()
     replay = PrioritizedReplay(agent.members, env.num_envs, config.replay // env.num_envs, agent.inputs, agent.actions)
     states, info = env.reset(seed=int(rng.integers(2**31)))
     bar = tqdm(total=config.steps, unit="step", desc="training", disable=None if progress else True)
@@ -51,6 +51,7 @@ def train(
             exploration = config.exploration_start + elapsed * (config.exploration_end - config.exploration_start)
             taken, magnitude = agent.act(states, info["allowed"], exploration, rng)  # a_t = (k_t, v_k)
             next_states, reward, met, over, next_info = env.step((taken, magnitude))  # r_t, s_{t+1} ← T(s_t, a_t)
+            returns.add(reward, met | over)
             reward = reward + config.shaping * next_info["shaping"]
             reward = reward + agent.state_bonus(next_info.get("final_obs", next_states))  # r'_t = r^{i,s}_t + r_t
             replay.add(states, info["allowed"], taken, magnitude, reward, met | over)
@@ -73,7 +74,9 @@ def train(
                     "rows": env.blackbox.rows_asked,
                     "exploration": exploration,
                     "reward": float(np.mean(reward)),
+                    "return": returns.mean(),
                     "td_error": float(np.abs(td_errors).mean()) if step > 1 else np.nan,
+                    "top_tenth": replay.share_of_the_highest(0.1),
                 }
                 history.rows.append(progress_row | row)
                 bar.set_postfix(validity=f"{row['validity']:.3f}")
@@ -152,9 +155,35 @@ class Best:
             self.agent.load_weights(self.weights)
 
 
+class Returns:
+    """Adds up the paper's reward (§4.1.4, no shaping, no curiosity) over each episode, for the History."""
+
+    def __init__(self, episodes: int) -> None:
+        self.running = np.zeros(episodes)
+        self.total, self.ended = 0.0, 0
+
+    def add(self, reward: Floats, done: Booleans) -> None:
+        self.running += reward
+        self.total += float(self.running[done].sum())
+        self.ended += int(done.sum())
+        self.running[done] = 0.0
+
+    def mean(self) -> float:
+        """Of the episodes that ended since it was last asked; NaN if none did."""
+        mean = self.total / self.ended if self.ended else np.nan
+        self.total, self.ended = 0.0, 0
+        return mean
+
+
 @dataclass
 class History:
-    """What training looked like: one row a validation; "rows" are those asked of the model, or imagined."""
+    """What training looked like: one row a validation.
+
+    "rows" are those asked of the model, or imagined; "return" is the mean over the episodes of training that ended
+    since the last validation; "td_error" is of the last batch; "top_tenth" is the share of the draws that goes to the
+    tenth of the stored transitions with the highest priorities. Validity, sparsity and proximity are the policy's own
+    on the validation rows, and "objective" is the number that chooses the weights.
+    """
 
     rows: list[dict[str, float]] = field(default_factory=list)
     stopped: str = "all steps done"
@@ -163,20 +192,9 @@ class History:
         return pd.DataFrame(self.rows)
 
     def plot(self) -> "Figure":
-        """Validity and sparsity on the validation rows, exploration and TD error, against training steps."""
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise MissingExtraError("plots need matplotlib: pip install 'relax-plugin[plots]'.") from error
+        """The training page: return, validity, sparsity, exploration, TD error and priorities against steps."""
+        from relax_plugin.drawing import training_page
+
         if not self.rows:
             raise InputError("there is nothing to plot: no validation took place in training.")
-        frame = self.frame()
-        figure = Figure(figsize=(8.0, 5.0), layout="constrained")
-        panels = ("validity", "sparsity", "exploration", "td_error")
-        for axes, name in zip(figure.subplots(2, 2, sharex=True).flat, panels, strict=True):
-            axes.plot(frame["step"], frame[name], color="#0072B2", marker="o", markersize=3)
-            axes.set_title(name.replace("_", " "))
-            axes.set_xlabel("training step")
-            axes.grid(alpha=0.3)
-        figure.suptitle(f"Training: {self.stopped}")
-        return figure
+        return training_page(self.frame(), self.stopped)

@@ -34,7 +34,7 @@ def files(folder: Path) -> dict[str, int]:
 
 
 def test_every_command_explains_itself_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("demo", "explain", "list", "bench", "report", "reproduce", "fetch", "figures"):
+    for command in ("demo", "explain", "list", "bench", "report", "reproduce", "fetch", "figures", "play"):
         with pytest.raises(SystemExit) as end:
             main([command, "--help"])
         assert end.value.code == 0

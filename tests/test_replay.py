@@ -139,3 +139,16 @@ def test_a_member_draws_the_same_shares_alone_and_in_company():
         share = np.bincount(batch.positions[member].numpy(), minlength=replay.priority.size)[own] / 60_000
         expected = replay.priority.ravel()[own]
         np.testing.assert_allclose(share, expected / expected.sum(), atol=0.01)
+
+
+def test_the_share_of_the_highest_priorities_is_their_share_of_the_draws():
+    replay, _ = filled(width=4, length=16, steps=11)  # ten of each four are stored
+    assert np.isnan(PrioritizedReplay(1, 4, 8, 1, ACTIONS).share_of_the_highest(0.1))
+    assert replay.share_of_the_highest(0.1) == pytest.approx(0.1)  # all alike
+    replay.update(torch.tensor([[3, 17, 18, 35]]), np.array([[3.0, 1.0, 2.0, 5.0]]), 1.0)
+    stored = replay.priority[replay.priority > 0]
+    assert len(stored) == len(replay) == 40
+    assert replay.share_of_the_highest(0.05) == pytest.approx((3.0 + 5.0 + 2 * LEAST_PRIORITY) / stored.sum())
+    (batch,) = replay.sample(replace(CONFIG, batch=20_000), np.random.default_rng(0))
+    drawn = np.isin(batch.positions.numpy(), [3, 35]).mean()
+    assert drawn == pytest.approx(replay.share_of_the_highest(0.05), abs=0.01)

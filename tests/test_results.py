@@ -1,6 +1,7 @@
 """Facts about Counterfactuals, on what `greedy` really delivers for numeric and mixed data."""
 
 import json
+import sys
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,9 @@ import pandas as pd
 import pytest
 
 from relax_plugin import Counterfactuals, FeatureSpace, Goal, make_explainer
-from relax_plugin.errors import SavedFileError
+from relax_plugin.drawing import LONGEST_NAME, MOST_FEATURES
+from relax_plugin.errors import MissingExtraError, SavedFileError
+from relax_plugin.results import shown
 
 RNG = np.random.default_rng(3)
 NUMERIC = pd.DataFrame(RNG.normal(size=(80, 3)).round(3), columns=["a", "b", "c"])
@@ -295,6 +298,10 @@ def test_html_shows_changed_cells_in_bold_and_reasons_in_italics() -> None:
     assert page.count("<i>") == int((~result.found[:10]).sum())
 
 
+def arrows_of(axes: Any) -> list[Any]:
+    return [text for text in axes.texts if getattr(text, "arrow_patch", None) is not None]
+
+
 def test_the_plot_has_a_line_for_each_changed_feature() -> None:
     result = mixed(n=2)
     figure = result.plot(3)
@@ -302,16 +309,75 @@ def test_the_plot_has_a_line_for_each_changed_feature() -> None:
     (axes,) = figure.axes
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert set(names) == set(changed["feature"])
-    arrows = [text for text in axes.texts if getattr(text, "arrow_patch", None) is not None]
-    assert len(arrows) == len(changed)
+    assert len(arrows_of(axes)) == len(changed)
     figure.canvas.draw()
 
 
-def test_the_plot_of_an_unsolved_query_has_no_arrows() -> None:
+def test_arrows_of_the_plot_are_the_changes_in_standard_deviations_with_both_values_written() -> None:
+    result = mixed(n=2, count=6)
+    for query in range(6):
+        changed = result.changes().query("query_id == @query")
+        axes = result.plot(query).axes[0]
+        moves = []
+        for name, slot in zip(changed["feature"], changed["cf_id"], strict=True):
+            j = result.space.names.index(name)
+            moved = (result.values[query, slot, j] - result.start[query, j]) / result.space.scale[j]
+            moves.append(1.0 if result.space.is_categorical[j] else moved)
+        assert sorted(arrow.xy[0] for arrow in arrows_of(axes)) == pytest.approx(sorted(moves))
+        written = [text.get_text() for text in axes.texts if text.get_text()]
+        assert sorted(written) == sorted(map(shown, [*changed["from"], *changed["to"]]))
+        dashed = [arrow.arrow_patch.get_linestyle() != "-" for arrow in arrows_of(axes)]
+        categorical = changed["feature"].isin(["town", "owns", "size"])
+        assert sum(dashed) == categorical.sum()
+
+
+def test_the_plot_is_titled_by_both_answers_and_what_it_takes() -> None:
+    result = numeric(n=2)
+    title = result.plot(1).axes[0].get_title()
+    assert title.startswith(f"Query 1: the answer would be {result.after[1, 0]} instead of {result.before[1]}\nif ")
+    assert title.endswith(f"were different ({result.found[1].sum()} of 2 counterfactuals found)")
+    assert [text.get_text() for text in result.plot(1).legends[0].get_texts()] == [
+        "counterfactual 0",
+        "counterfactual 1",
+    ]
+    assert not numeric().plot(1).legends
+    met = make_explainer("greedy", numeric_model, goal=Goal.to(0)).fit(NUMERIC).explain(NUMERIC[:20])
+    already = int(np.flatnonzero(met.before == 0)[0])
+    assert met.plot(already).axes[0].get_title() == f"Query {already}: the answer 0 meets the goal already"
+
+
+def test_the_plot_of_an_unsolved_query_has_no_arrows_and_says_why() -> None:
     result = some_unsolved()
     lost = int(np.flatnonzero(~result.found[:, 0])[0])
     (axes,) = result.plot(lost).axes
-    assert not [text for text in axes.texts if getattr(text, "arrow_patch", None) is not None]
+    assert not arrows_of(axes)
+    assert axes.get_title() == f"Query {lost}: no counterfactual, the answer stays {result.before[lost]}"
+    (text,) = axes.texts
+    assert " ".join(text.get_text().split()).lower() == f"{result.status[lost, 0]}.".lower()
+
+
+def test_the_plot_of_many_changes_shows_the_farthest_and_says_so() -> None:
+    rows = pd.DataFrame(np.random.default_rng(0).normal(size=(60, MOST_FEATURES + 5)))
+    rows = rows.rename(columns=lambda j: f"${j}_x$ " + "long name " * 6)
+
+    def model(asked: Any) -> Any:
+        return two(np.asarray(asked, dtype=float)[:, 0])
+
+    result = make_explainer("nearest-ct", model).fit(rows).explain(rows[:2])
+    figure = result.plot(0)
+    (axes,) = figure.axes
+    assert len(arrows_of(axes)) == MOST_FEATURES
+    assert f"the {MOST_FEATURES} that move farthest" in axes.get_title()
+    moves = np.abs(result.values[0, 0] - result.start[0]) / result.space.scale
+    assert sorted(abs(arrow.xy[0]) for arrow in arrows_of(axes)) == pytest.approx(sorted(moves)[-MOST_FEATURES:])
+    assert max(len(label.get_text()) for label in axes.get_yticklabels()) <= LONGEST_NAME
+    figure.canvas.draw()  # a dollar is no formula
+
+
+def test_the_plot_without_matplotlib_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match=r"relax-plugin\[plots\]"):
+        numeric(count=1).plot()
 
 
 # Nothing.

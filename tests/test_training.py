@@ -28,7 +28,7 @@ from relax_plugin.agent import Agent
 from relax_plugin.environment import CounterfactualEnv, Observer
 from relax_plugin.errors import InputError, ModelError
 from relax_plugin.starts import draw_starts, random_limits
-from relax_plugin.training import train
+from relax_plugin.training import History, Returns, train
 
 ROWS = gaussian_rows()
 QUICK = replace(QUICK, training="model")  # here it is the model itself that is asked at every step
@@ -228,16 +228,53 @@ def test_interrupting_before_training_is_not_swallowed():
         fitted(QUICK, Interrupting(1))
 
 
-def test_history_is_a_frame_and_a_plot():
+def test_history_is_a_frame_and_a_page():
     history = fitted().history_
     frame = history.frame()
-    assert {"step", "seconds", "rows", "validity", "sparsity", "proximity", "objective", "td_error"} <= set(frame)
+    recorded = {"step", "seconds", "rows", "exploration", "reward", "return", "td_error", "top_tenth"}
+    assert recorded | {"validity", "sparsity", "proximity", "objective"} == set(frame)
     assert frame["step"].is_monotonic_increasing and frame["rows"].is_monotonic_increasing
     assert frame["validity"].between(0.0, 1.0).all()
     figure = history.plot()
     assert isinstance(figure, matplotlib.figure.Figure)
-    panel = next(axes for axes in figure.axes if axes.get_title() == "validity")
-    assert panel.lines[0].get_ydata().tolist() == frame["validity"].tolist()
+    panels = {axes.get_title(): axes.lines[0].get_ydata() for axes in figure.axes}
+    shown = {"return of an episode, exploring": "return", "validity, validation rows": "validity"}
+    shown |= {"features changed, if valid": "sparsity", "exploration ε": "exploration"}
+    shown |= {"mean |TD error| of a batch": "td_error", "draws of the top 10% priorities": "top_tenth"}
+    assert list(panels) == list(shown)
+    for title, name in shown.items():
+        np.testing.assert_array_equal(panels[title], frame[name])
+
+
+def test_the_page_says_why_training_ended_and_marks_the_validation_that_was_kept():
+    history = History([{"step": 10 * i, "validity": 0.5, "objective": o} for i, o in enumerate((0.1, 0.8, 0.8, 0.3))])
+    history.stopped = "no improvement on the validation rows"
+    figure = history.plot()
+    (axes,) = figure.axes  # what was not recorded, as in files of older versions, has no panel
+    assert axes.get_title() == "validity, validation rows"
+    marked = [line for line in axes.lines if line.get_linestyle() == "--"]
+    assert [line.get_xdata()[0] for line in marked] == [10]  # the first of the best, as Best keeps it
+    assert "step 30: no improvement on the validation rows" in figure.get_suptitle()
+    assert "the agent of step 10" in figure.get_suptitle()
+    with pytest.raises(InputError, match="no validation took place"):
+        History().plot()
+
+
+def test_the_return_is_the_reward_of_the_paper_added_up_over_each_episode():
+    returns = Returns(3)
+    returns.add(np.array([-0.1, -0.2, 1.0]), np.array([False, False, True]))
+    returns.add(np.array([0.9, -0.3, -0.5]), np.array([True, False, False]))
+    assert returns.mean() == pytest.approx((1.0 + 0.8) / 2)
+    assert np.isnan(returns.mean())  # none ended since
+    returns.add(np.array([0.0, 1.0, 0.7]), np.array([False, True, True]))
+    assert returns.mean() == pytest.approx((0.5 + 0.2) / 2)
+
+
+def test_returns_of_training_are_at_most_those_of_winning_at_once():
+    free = fitted(replace(SHORT, distance_weight=0.0, shaping=5.0, state_curiosity=1.0)).history_.frame()
+    assert free["return"].between(0.0, 1.0).all()  # neither shaping nor curiosity are counted: 1 if won, else 0
+    dear = fitted(replace(SHORT, distance_weight=50.0)).history_.frame()
+    assert (dear["return"] < 0.0).all()
 
 
 def test_validation_rows_are_never_starts():

@@ -34,8 +34,9 @@ def add(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Measure, print, and store as CSV."""
+    from relax_plugin.drawing import figure_class
     from relax_plugin.evaluation.figures import AMORTISED, MEASUREMENTS, amortised, measure, summary
-    from relax_plugin.evaluation.plots import amortisation, figure_class
+    from relax_plugin.evaluation.plots import amortisation
     from relax_plugin.evaluation.runner import environment
 
     for what in chosen.what:

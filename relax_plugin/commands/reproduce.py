@@ -31,7 +31,7 @@ def add(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Run what is missing, write the report, and print the verdict."""
-    from relax_plugin.evaluation.plots import figure_class
+    from relax_plugin.drawing import figure_class
     from relax_plugin.reproduction.report import verdict, write_report
     from relax_plugin.reproduction.run import Folder, expected_minutes, reproduce
 

@@ -11,8 +11,9 @@ import joblib
 import pandas as pd
 from markupsafe import Markup, escape
 
+from relax_plugin.drawing import figure_class
 from relax_plugin.errors import MissingExtraError, UnknownNameError
-from relax_plugin.evaluation import plots, readable, tables
+from relax_plugin.evaluation import readable, tables
 from relax_plugin.evaluation.described import KINDS, Description, describe
 from relax_plugin.evaluation.finding import of_task
 from relax_plugin.evaluation.judge import Method, Row, Unit
@@ -170,7 +171,7 @@ def _picture(description: Description, pictures: Pictures, number: int) -> dict[
 
 def _why_no_pictures() -> str:
     try:
-        plots.figure_class()
+        figure_class()
     except MissingExtraError as error:
         return str(error)
     return ""

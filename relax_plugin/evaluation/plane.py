@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.blackbox import BlackBox
+from relax_plugin.drawing import FAINT, INK, OKABE_ITO, as_written, figure_class
 from relax_plugin.errors import InputError
-from relax_plugin.evaluation.plots import FAINT, INK, METHOD_COLOURS, figure_class
 from relax_plugin.evaluation.tasks import Task
 from relax_plugin.problem import Booleans, Floats
 from relax_plugin.results import Counterfactuals
@@ -23,8 +23,13 @@ SIZE = (5.4, 4.6)  # inches
 GRID = 240  # points of the shading in each direction
 STRONGEST = 0.5  # opacity where the model is certain; where it is not, the page shines through, be it light or dark
 # Blue and orange can be told apart by colour-blind readers, circles and triangles by everybody.
-CLASSES = ((METHOD_COLOURS[1], "^"), (METHOD_COLOURS[0], "o"))
+CLASSES = ((OKABE_ITO[1], "^"), (OKABE_ITO[0], "o"))
 MARGIN = 0.03  # of the range of a feature, around the picture
+LEGEND: dict[str, Any] = {"fontsize": 8, "labelcolor": INK, "frameon": False, "markerscale": 1.3}
+LEGEND |= {"ncols": 5, "columnspacing": 1.2, "handletextpad": 0.4}
+ARROW: dict[str, Any] = {"arrowstyle": "-|>,head_width=0.24,head_length=0.48", "mutation_scale": 11}
+ARROW |= {"color": INK, "linewidth": 1.4, "shrinkA": 0, "shrinkB": 0}
+TIP: dict[str, Any] = {"marker": ">", "markersize": 6, "markevery": [1]}  # an arrow in the legend
 
 
 @dataclass(frozen=True)
@@ -96,23 +101,22 @@ def plane(task: Task, counterfactuals: Counterfactuals | Moves, method: str = ""
     method : str
         Its name, for the title.
     """
-    figure_class()  # says what is missing
-    from matplotlib.text import Text
-
-    blackbox = _acquainted(task)
     moves = counterfactuals if isinstance(counterfactuals, Moves) else Moves.of(counterfactuals)
     figure = figure_class()(figsize=SIZE, layout="constrained")
     axes = figure.subplots()
+    draw_regions(axes, task)
+    _draw_moves(axes, moves)
+    axes.set_title(f"{method}: {title(moves)}" if method else title(moves), fontsize=9.5, color=INK)
+    figure.legend(loc="outside lower center", **LEGEND)
+    return as_written(figure)
+
+
+def draw_regions(axes: "Axes", task: Task) -> None:
+    """What every picture in the plane begins with: the model's answer as shading, training rows, names and range."""
+    blackbox = _acquainted(task)
     _shade(axes, task)
     _draw_rows(axes, task, blackbox)
-    _draw_moves(axes, moves)
     _frame(axes, task)
-    axes.set_title(f"{method}: {title(moves)}" if method else title(moves), fontsize=9.5, color=INK)
-    look: dict[str, Any] = {"fontsize": 8, "labelcolor": INK, "frameon": False, "markerscale": 1.3}
-    figure.legend(loc="outside lower center", ncols=5, columnspacing=1.2, handletextpad=0.4, **look)
-    for text in figure.findobj(match=Text):
-        text.set_parse_math(False)  # a "$" in a name is no formula
-    return figure
 
 
 def title(moves: Moves) -> str:
@@ -183,15 +187,12 @@ def _draw_rows(axes: "Axes", task: Task, blackbox: BlackBox) -> None:
 def _draw_moves(axes: "Axes", moves: Moves) -> None:
     """A dot for each query, and an arrow to its counterfactual, or a cross if there is none."""
     found = moves.found
-    head: dict[str, Any] = {"arrowstyle": "-|>,head_width=0.24,head_length=0.48", "mutation_scale": 11}
     for start, end in zip(moves.start[found], moves.end[found], strict=True):
-        look = head | {"color": INK, "linewidth": 1.4, "shrinkA": 0, "shrinkB": 0}
-        axes.annotate("", end, start, arrowprops=look, zorder=4)
+        axes.annotate("", end, start, arrowprops=ARROW, zorder=4)
     if found.any():
         x, y = moves.start[found].T
         axes.scatter(x, y, s=32, color=INK, linewidths=0, zorder=5, label="query")
-        tip: dict[str, Any] = {"marker": ">", "markersize": 6, "markevery": [1]}
-        axes.plot([], [], color=INK, linewidth=1.4, label="to its counterfactual", **tip)
+        axes.plot([], [], color=INK, linewidth=1.4, label="to its counterfactual", **TIP)
     if not found.all():
         x, y = moves.start[~found].T
         axes.scatter(x, y, s=48, color=INK, marker="x", linewidths=2.6, zorder=5, label="none found")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from relax_plugin.errors import MissingExtraError
+from relax_plugin.drawing import FAINT, INK, MARKERS, OKABE_ITO, as_written, figure_class
 from relax_plugin.evaluation.changes import arrow, by_answer, change_shares
 from relax_plugin.evaluation.metrics import mean_and_deviation, solved_within, total_rows, validity, validity_curve
 from relax_plugin.evaluation.tables import summary
@@ -23,12 +23,8 @@ STYLES = (":", "-.", (0, (6, 2)), "--", "-")
 WIDTHS = (1.5, 1.5, 1.5, 1.5, 4.5)  # the last line lies broad under the others, which may coincide with it
 COLUMNS = 5
 
-# All eight of them for methods, the yellow darkened to be seen on white, the black not quite black, for an SVG leaves
-# that one out; markers and dashes for print.
-METHOD_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#1A1A1A", "#E69F00", "#56B4E9", "#A89A00")
-METHOD_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+METHOD_COLOURS, METHOD_MARKERS = OKABE_ITO, MARKERS  # all eight of them for methods; markers and dashes for print
 METHOD_DASHES = ((), (6, 2), (2, 2), (8, 2, 2, 2), (12, 3))
-INK, FAINT = "#333333", "#CCCCCC"  # of text and axes, and of grids
 DOWN, EITHER, UP = "#D55E00", "#8C8C8C", "#0072B2"  # of changes in the heat map
 PANEL = (4.6, 3.3)  # inches: small enough to be read on a phone
 ACROSS = 3  # panels side by side
@@ -59,15 +55,6 @@ def method_styles(methods: Sequence[str]) -> dict[str, Style]:
         )
         for i, method in enumerate(methods)
     }
-
-
-def figure_class() -> "type[Figure]":
-    """matplotlib's Figure, which needs no display and no global state; matplotlib is an extra."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("plots need matplotlib: pip install 'relax-plugin[plots]'.") from error
-    return Figure
 
 
 def amortisation(table: pd.DataFrame, methods: list[str]) -> "Figure":
@@ -116,9 +103,9 @@ def tradeoff(rows: pd.DataFrame, methods: Sequence[str] | None = None, *, legend
         most = max(1, int(largest)) if np.isfinite(largest) else 1
         for method, units in measured_units(task):
             curves = [validity_curve(_solved(unit), _numbers(unit, "sparsity"), most) for unit in units]
-            _band(axes, np.arange(1, most + 1), curves, method, styles[method])
+            band(axes, np.arange(1, most + 1), curves, method, styles[method])
         axes.locator_params("x", integer=True)
-        _label(axes, "k: features changed at most", "queries solved")
+        label_axes(axes, "k: features changed at most", "queries solved")
 
     return _panels(rows, methods, draw, "Solved with at most k changes", legend)
 
@@ -133,9 +120,9 @@ def anytime(rows: pd.DataFrame, methods: Sequence[str] | None = None, *, legend:
             budgets = np.unique(np.ceil(np.geomspace(spent[0], spent[-1], MOST_BUDGETS)))
         for method, units in measured_units(task):
             curves = [solved_within(_solved(unit), _numbers(unit, "rows"), budgets) for unit in units]
-            _band(axes, budgets, curves, method, styles[method], steps=True)
+            band(axes, budgets, curves, method, styles[method], steps=True)
         _rows_axis(axes)
-        _label(axes, "model rows spent on the query", "queries solved")
+        label_axes(axes, "model rows spent on the query", "queries solved")
 
     return _panels(rows, methods, draw, "Solved within a budget of model rows", legend)
 
@@ -155,7 +142,7 @@ def quality(rows: pd.DataFrame, methods: Sequence[str] | None = None, *, legend:
             look: dict[str, Any] = {"color": style.colour, "marker": style.marker, "edgecolors": INK, "linewidths": 0.6}
             axes.scatter(line["rows"], line["L0 common"], 60, label=method, alpha=0.85, zorder=3, **look)
         _rows_axis(axes)
-        _label(axes, "model rows a query", "features changed, common queries", share=False)
+        label_axes(axes, "model rows a query", "features changed, common queries", share=False)
 
     return _panels(rows, methods, draw, "What model rows buy", legend)
 
@@ -182,7 +169,7 @@ def pareto(rows: pd.DataFrame, methods: Sequence[str] | None = None, *, legend: 
         axes.plot(*zip(*front, strict=True), color=INK, linestyle=":", linewidth=1, zorder=1) if front else None
         lowest = min((solved for _, solved in points), default=0.0)
         axes.margins(x=0.15)
-        _label(axes, "distance of the valid ones, standardised L1", "queries solved", low=min(lowest - 0.05, 0.9))
+        label_axes(axes, "distance of the valid ones, standardised L1", "queries solved", low=min(lowest - 0.05, 0.9))
 
     figure = _panels(rows, methods, draw, "Solved, and how far away", legend)
     figure.set_figheight(figure.get_figheight() + 0.4)
@@ -214,7 +201,7 @@ def changed_features(rows: pd.DataFrame, methods: Sequence[str] | None = None) -
         _heat(axes, shares.head(MOST_FEATURES), signs.head(MOST_FEATURES))
         among = f" ({MOST_FEATURES} of {len(shares)})" if len(shares) > MOST_FEATURES else ""
         axes.set_title(f"{title}{among}", fontsize=10, color=INK)
-    return _as_written(figure)
+    return as_written(figure)
 
 
 def measured_units(task: pd.DataFrame) -> Iterator[tuple[str, list[pd.DataFrame]]]:
@@ -250,10 +237,12 @@ def _panels(
         look: dict[str, Any] = {"fontsize": 8, "labelcolor": INK, "frameon": False}
         figure.legend(handles=shown, loc="outside upper center", ncols=min(columns, len(shown)), **look)
         figure.set_figheight(PANEL[1] * down + 0.2 * -(-len(shown) // columns))
-    return _as_written(figure)
+    return as_written(figure)
 
 
-def _band(axes: "Axes", x: Any, curves: list[Any], method: str, style: Style, *, steps: bool = False) -> None:
+def band(
+    axes: "Axes", x: Any, curves: list[Any], method: str, style: Style, *, steps: bool = False, share: bool = True
+) -> None:
     """The mean of the curves of all seeds, and a band of one standard deviation where there are several."""
     mean, spread = np.transpose([mean_and_deviation(values) for values in np.transpose(curves)])
     look: dict[str, Any] = {"color": style.colour, "linestyle": style.line, "linewidth": 1.8}
@@ -261,7 +250,7 @@ def _band(axes: "Axes", x: Any, curves: list[Any], method: str, style: Style, *,
     look |= {"marker": style.marker, "markersize": 4.5, "markevery": max(1, len(x) // 8)}
     axes.plot(x, mean, label=method, **look)
     if np.isfinite(spread).all() and spread.any():
-        low, high = np.clip([mean - spread, mean + spread], 0.0, 1.0)
+        low, high = np.clip([mean - spread, mean + spread], *((0.0, 1.0) if share else (None, None)))
         axes.fill_between(x, low, high, color=style.colour, alpha=0.12, linewidth=0, step="post" if steps else None)
 
 
@@ -281,7 +270,7 @@ def _without_budget(method: str) -> str:
     )
 
 
-def _label(axes: "Axes", x: str, y: str, low: float = 0.0, *, share: bool = True) -> None:
+def label_axes(axes: "Axes", x: str, y: str, low: float = 0.0, *, share: bool = True) -> None:
     """Names of the axes, a faint grid, and the vertical one in per cent if it is a share."""
     axes.set_xlabel(x, fontsize=9, color=INK)
     axes.set_ylabel(y, fontsize=9, color=INK)
@@ -319,15 +308,6 @@ def _heat(axes: "Axes", shares: pd.DataFrame, signs: pd.DataFrame) -> None:
     axes.xaxis.tick_top()
     axes.tick_params(colors=INK, labelsize=8, length=0)
     axes.spines[:].set_color(FAINT)
-
-
-def _as_written(figure: "Figure") -> "Figure":
-    """Without formulas: a dollar in the name of a feature is a dollar."""
-    from matplotlib.text import Text
-
-    for text in figure.findobj(Text):
-        text.set_parse_math(False)
-    return figure
 
 
 def _solved(rows: pd.DataFrame) -> Any:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from markupsafe import Markup
 
+from relax_plugin.drawing import figure_class
 from relax_plugin.errors import MissingExtraError
 from relax_plugin.evaluation import plots, readable, tables
 from relax_plugin.evaluation.changes import by_answer
@@ -119,7 +120,7 @@ def _checked(rows: pd.DataFrame) -> dict[str, Any]:
 
 def _why_no_figures() -> str:
     try:
-        plots.figure_class()
+        figure_class()
     except MissingExtraError as error:
         return str(error)  # tables are still worth a page
     return ""

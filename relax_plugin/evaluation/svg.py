@@ -5,14 +5,14 @@ import re
 from html import escape
 from typing import TYPE_CHECKING
 
-from relax_plugin.evaluation.plots import FAINT, INK, METHOD_COLOURS
+from relax_plugin.drawing import FAINT, INK, OKABE_ITO
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Variables of the style sheet, which has other values in dark mode.
 PAGE_COLOURS = {INK: "currentColor", FAINT: "var(--line)"} | {
-    colour: f"var(--method-{i})" for i, colour in enumerate(METHOD_COLOURS)
+    colour: f"var(--method-{i})" for i, colour in enumerate(OKABE_ITO)
 }
 
 

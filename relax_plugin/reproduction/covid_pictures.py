@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from relax_plugin.drawing import FAINT, INK, figure_class
 from relax_plugin.evaluation.changes import arrow
-from relax_plugin.evaluation.plots import DOWN, EITHER, FAINT, INK, UP, figure_class
+from relax_plugin.evaluation.plots import DOWN, EITHER, UP
 from relax_plugin.reproduction.covid import FREE
 from relax_plugin.reproduction.covid_discussion import METHOD, directions
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from relax_plugin.evaluation.plots import FAINT, INK, METHOD_COLOURS, Style, figure_class, method_styles
+from relax_plugin.drawing import FAINT, INK, OKABE_ITO, figure_class
+from relax_plugin.evaluation.plots import Style, method_styles
 from relax_plugin.reproduction.claims import NOT_IN_THE_PAPER
 from relax_plugin.reproduction.intervals import by_seed
 from relax_plugin.reproduction.plan import LAMBDAS, MOST_CHANGES, PEERS, VARIANTS
@@ -67,7 +68,7 @@ def lambda_effect(table: pd.DataFrame) -> "Figure":
         points = [point for point in points if point[1].count == point[2]]  # a seed that solves nothing has no sparsity
         spread = np.nan_to_num([value.deviation for _, value, _ in points])
         x, y = [weight for weight, _, _ in points], [value.mean for _, value, _ in points]
-        _line(axes, x, y, spread, "ReLAX-Global", Style(METHOD_COLOURS[0], "o", ()))
+        _line(axes, x, y, spread, "ReLAX-Global", Style(OKABE_ITO[0], "o", ()))
         axes.set_xscale("log")
         axes.set_xlim(LAMBDAS[0] / 2, LAMBDAS[-1] * 2)
         _finish(axes, "λ", name, share=column == "validity")
@@ -86,7 +87,7 @@ def pretraining_effect(table: pd.DataFrame) -> "Figure":
         parts = [mine[mine["setting"].astype(int) == count] for count in steps]
         x = [by_seed(part, "explain_seconds").mean for part in parts]
         values = [by_seed(part, "validity") for part in parts]
-        style = Style(METHOD_COLOURS[number], "os"[number], (() if number == 0 else (6, 2)))
+        style = Style(OKABE_ITO[number], "os"[number], (() if number == 0 else (6, 2)))
         spread = np.nan_to_num([value.deviation for value in values])
         _line(axes, x, [value.mean for value in values], spread, method, style)
         for count, across, value in zip(steps, x, values, strict=True):
@@ -111,10 +112,8 @@ def ablation_effect(table: pd.DataFrame) -> "Figure":
             axes.axvspan(usual.low, min(usual.high, 1.0), color=FAINT, alpha=0.6, linewidth=0)
         for height, value in enumerate(values):
             if np.isfinite(value.low):
-                axes.plot(
-                    [max(value.low, 0.0), min(value.high, 1.0)], [height] * 2, color=METHOD_COLOURS[0], linewidth=2
-                )
-            axes.plot(value.mean, height, "o", color=METHOD_COLOURS[0], markersize=5)
+                axes.plot([max(value.low, 0.0), min(value.high, 1.0)], [height] * 2, color=OKABE_ITO[0], linewidth=2)
+            axes.plot(value.mean, height, "o", color=OKABE_ITO[0], markersize=5)
         axes.set_yticks(range(len(names)), names)
         axes.set_ylim(len(names) - 0.5, -0.5)
         _finish(axes, "validity of the policy alone", "", vertical=False)
@@ -132,7 +131,7 @@ def unit_effect(regression: pd.DataFrame) -> "Figure":
             mine = global_[global_["task"].str.endswith(unit)]
             shifts = sorted({float(task.split(" ")[1]) for task in mine["task"]})
             values = [by_seed(mine[mine["task"] == f"boston/mlp {shift} {unit}"], column) for shift in shifts]
-            style = Style(METHOD_COLOURS[number], "os^"[number], ((), (6, 2), (2, 2))[number])
+            style = Style(OKABE_ITO[number], "os^"[number], ((), (6, 2), (2, 2))[number])
             spread = np.nan_to_num([value.deviation for value in values])
             _line(axes, shifts, [value.mean for value in values], spread, unit, style)
         name = "validity" if column == "validity" else "features changed"

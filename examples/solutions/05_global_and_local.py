@@ -1,0 +1,90 @@
+# %% [markdown]
+# # Solutions of lesson 5: Global and Local
+#
+# Tasks, settings and helper are those of the lesson.
+
+# %%
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from relax_plugin import ReLAX, ReLAXConfig
+from relax_plugin.evaluation.tasks import load_task
+from relax_plugin.evaluation.toy import toy_task
+
+config = ReLAXConfig(training="model", steps=100, episodes=64, updates_per_step=2, batch=64, start_pool=512)
+
+
+def trained(task, variant, max_changes, chosen=config, effort="policy"):
+    options = {"variant": variant, "max_changes": max_changes, "config": chosen, "effort": effort}
+    return ReLAX(task.model, task.space, seed=0, progress=False, **options).fit(task.X_train)
+
+
+toy = toy_task("network")
+global_agent, local_agent = trained(toy, "global", 2), trained(toy, "local", 2)
+
+# %% [markdown]
+# ## Exercise 1: Never worse
+
+# %%
+people = toy.X_test[:40]
+ours, theirs = global_agent.explain(people), local_agent.explain(people)
+both = ours.found[:, 0]
+same = both & (ours.sparsity[:, 0] == theirs.sparsity[:, 0])
+print(f"found: Global {ours.found.sum()}, Local {theirs.found.sum()} of {len(people)}")
+print(f"as many changes for {same.sum()}, of which {(theirs.proximity < ours.proximity)[same, 0].sum()} are nearer")
+assert theirs.found[both].all()
+assert (theirs.sparsity[both] <= ours.sparsity[both]).all()
+assert (theirs.proximity[same] <= ours.proximity[same]).all()
+assert (theirs.proximity[same] < ours.proximity[same]).any()
+
+# %% [markdown]
+# ## Exercise 2: Where do they break even?
+#
+# Both costs are straight lines over the number of people; they cross where what Global spent in training equals what
+# Local spent more on the people. From the next whole number on Global is cheaper.
+
+# %%
+scratch = trained(toy, "local", 2, replace(config, pretrained=False))
+each_global, each_scratch = (agent.explain(people).rows_queried.mean() for agent in (global_agent, scratch))
+
+
+def total(agent, each, count):
+    return agent.fit_rows_ + count * each
+
+
+crossing = (global_agent.fit_rows_ - scratch.fit_rows_) / (each_scratch - each_global)
+first = int(np.floor(crossing)) + 1
+print(f"training: Global {global_agent.fit_rows_:,} rows, scratch {scratch.fit_rows_:,}")
+print(f"a person: Global {each_global:.1f} rows, scratch {each_scratch:.1f}; Global is cheaper from {first} people on")
+assert total(global_agent, each_global, first) < total(scratch, each_scratch, first)
+assert total(global_agent, each_global, first - 1) >= total(scratch, each_scratch, first - 1)
+
+# %% [markdown]
+# ## Exercise 3: What a search makes of it
+#
+# The search tries what the agent ranks highest and takes back what is not needed. With it Global finds more and changes
+# less than by its policy alone, and asks a fraction of the rows that Local asks. With a search behind it, an agent for
+# each row is seldom worth its price; without one it is how the paper gets its best counterfactuals.
+
+# %%
+sonar = load_task("sonar/mlp")
+lines = {}
+for name, variant, effort in (
+    ("Global, policy", "global", "policy"),
+    ("Global, search", "global", "search"),
+    ("Local, policy", "local", "policy"),
+):
+    found = trained(sonar, variant, 5, effort=effort).explain(sonar.X_test[:6])
+    lines[name] = [
+        found.found.mean(),
+        np.nanmean(found.sparsity),
+        np.nanmean(found.proximity),
+        found.rows_queried.mean(),
+    ]
+table = pd.DataFrame(lines, index=["found", "changes", "distance", "rows a query"]).T
+print(table.round(2))
+assert table.loc["Global, search", "found"] >= table.loc["Global, policy", "found"]
+assert table.loc["Global, search", "distance"] < table.loc["Global, policy", "distance"]
+assert table.loc["Global, search", "rows a query"] < 0.5 * table.loc["Local, policy", "rows a query"]

@@ -1,0 +1,38 @@
+"""`relax-plugin play`: an HTML page on which a point is dragged over a toy, and an agent explains it."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from relax_plugin.commands.output import DONE
+from relax_plugin.errors import InputError
+
+
+def add(commands: Any) -> None:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "play",
+        help="an HTML page to play with: drag a point, see the agent's steps, their rewards and its Q-values",
+        description="Trains an agent on a toy of two features and writes one self-contained page. About ten seconds.",
+        epilog="examples:\n  relax-plugin play\n  relax-plugin play --model network --seed 3 --output lecture.html",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--output", type=Path, metavar="FILE", default=Path("play.html"), help="default: play.html")
+    parser.add_argument("--model", default="trees", help="what the agent explains: trees (default) or network")
+    parser.add_argument("--seed", type=int, default=0, help="of the toy, its model and the agent (default 0)")
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Train the agent, compute the page in advance, and write it."""
+    if chosen.output.is_dir() or not chosen.output.parent.is_dir():  # better known before than after
+        raise InputError(f"the page {chosen.output} cannot be written; give a file in a folder that exists.")
+    if chosen.seed < 0:
+        raise InputError(f"seed is {chosen.seed}, but must be at least 0.")
+    from relax_plugin.evaluation.files import write_text
+    from relax_plugin.evaluation.play import play, render
+
+    print("training an agent on the toy ...", file=sys.stderr, flush=True)
+    write_text(chosen.output, render(play(chosen.model, chosen.seed)))
+    print(f"The page: {chosen.output}")
+    return DONE

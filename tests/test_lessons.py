@@ -1,0 +1,153 @@
+"""The lessons of examples/ run, are notebooks, have exercises, and every exercise has a solution that runs."""
+
+import ast
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jupytext
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+LESSONS = sorted(EXAMPLES.glob("[0-9]*.py"))
+SOLUTIONS = sorted((EXAMPLES / "solutions").glob("*.py"))
+QUICKEST = next((path for path in LESSONS if path.stem.startswith("03")), LESSONS[0])
+EXERCISE = re.compile(r"^## Exercise (\d+): (.+)$", re.MULTILINE)
+NETWORK = {"ftplib", "http", "httpx", "requests", "socket", "urllib", "urllib3"}
+LONGEST = 300  # seconds; a lesson takes some twenty
+
+spec = importlib.util.spec_from_file_location("render", EXAMPLES / "render.py")
+render = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(render)
+
+
+def name(path):
+    return str(path.relative_to(EXAMPLES).with_suffix(""))
+
+
+def run(arguments, folder):
+    surroundings = {**os.environ, "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, cwd=folder, env=surroundings, capture_output=True, text=True, timeout=LONGEST)
+
+
+def sections(path):
+    """The code that follows each heading of an exercise, by number and title."""
+    found, current = {}, None
+    for cell in jupytext.read(path).cells:
+        if cell.cell_type == "markdown":
+            headings = EXERCISE.findall(cell.source)
+            assert len(headings) <= 1, "one exercise a cell"
+            current = headings[0] if headings else current
+            if headings:
+                assert current not in found
+                found[current] = ""
+        elif current is not None:
+            found[current] += cell.source + "\n"
+    return found
+
+
+@pytest.mark.parametrize("path", [*LESSONS, *SOLUTIONS], ids=name)
+def test_lesson_runs_as_a_script(path, tmp_path):
+    done = run([path], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr  # a student would wonder
+
+
+def test_there_are_seven_lessons_and_each_has_its_solutions():
+    assert [path.name[:2] for path in LESSONS] == [f"{number:02}" for number in range(1, 8)]
+    assert [path.name for path in SOLUTIONS] == [path.name for path in LESSONS]
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=name)
+def test_every_exercise_has_a_solution_that_can_fail(lesson):
+    asked, solved = sections(lesson), sections(EXAMPLES / "solutions" / lesson.name)
+    assert [int(number) for number, _ in asked] == list(range(1, len(asked) + 1))
+    assert 2 <= len(asked) <= 3
+    assert list(solved) == list(asked)
+    for (number, title), code in solved.items():
+        assert any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(code))), f"{number}: {title}"
+
+
+@pytest.mark.parametrize("path", [*LESSONS, *SOLUTIONS], ids=name)
+def test_lesson_is_a_notebook_that_jupytext_writes_as_it_was(path):
+    text = path.read_text(encoding="utf-8")
+    notebook = jupytext.reads(text, fmt="py:percent")
+    assert jupytext.writes(notebook, fmt="py:percent") == text
+    kinds = [cell.cell_type for cell in notebook.cells]
+    assert kinds[0] == "markdown"
+    assert notebook.cells[0].source.startswith("# ")
+    assert kinds.count("markdown") >= 3
+    assert kinds.count("code") >= 3
+
+
+@pytest.mark.parametrize("path", [*LESSONS, *SOLUTIONS], ids=name)
+def test_lesson_needs_neither_the_network_nor_a_folder_of_its_author(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            assert "://" not in node.value
+            assert not re.match(r"/\w|[A-Za-z]:\\|~/", node.value)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            assert not {module.split(".")[0] for module in modules} & NETWORK
+            assert not [alias.name for alias in node.names if alias.name.startswith("fetch_")]
+
+
+def test_lesson_becomes_a_page_with_its_figures_that_fetches_nothing(tmp_path):
+    done = run([EXAMPLES / "render.py", "--output", tmp_path / "pages", QUICKEST.stem], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.match(rf"{QUICKEST.stem}: \d+ s\n", done.stdout)
+    assert {path.name for path in (tmp_path / "pages").iterdir()} == {"index.html", f"{QUICKEST.stem}.html"}
+    page = (tmp_path / "pages" / f"{QUICKEST.stem}.html").read_text(encoding="utf-8")
+    assert 'src="data:image/png;base64,' in page
+    assert "&lt;Figure size" not in page
+    assert render.fetched(page) == []
+    index = (tmp_path / "pages" / "index.html").read_text(encoding="utf-8")
+    assert re.findall(r'href="(.*?)"', index) == [f"{QUICKEST.stem}.html"]
+    assert render.heading(QUICKEST)[0] in index
+
+
+@pytest.fixture
+def own_lesson(tmp_path, monkeypatch):
+    """A folder of lessons of our own, and a function that puts one into it."""
+    monkeypatch.setattr(render, "EXAMPLES", tmp_path)
+
+    def write(code):
+        (tmp_path / "01_own.py").write_text(f"# %% [markdown]\n# # Own\n#\n# About.\n\n# %%\n{code}\n")
+
+    return write
+
+
+def test_lesson_that_fails_is_named_and_leaves_no_page(own_lesson, tmp_path, capfd):
+    own_lesson("raise ArithmeticError('on purpose')")
+    assert render.main(["--output", str(tmp_path / "pages")]) == 1
+    told = capfd.readouterr().err
+    assert "01_own: failed" in told
+    assert "on purpose" in told
+    assert [path.name for path in (tmp_path / "pages").iterdir()] == ["index.html"]
+
+
+def test_page_that_would_fetch_something_is_not_written(own_lesson, tmp_path, capfd):
+    own_lesson("from IPython.display import HTML\n\nHTML('<script src=\"https://example.org/a.js\"></script>')")
+    assert render.main(["--output", str(tmp_path / "pages")]) == 1
+    assert "would fetch https://example.org/a.js" in capfd.readouterr().err
+    assert not (tmp_path / "pages" / "01_own.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('<img src="data:image/png;base64,AA">', []),
+        ('<a href="https://example.org">link</a>', []),
+        ("<style>/* https://example.org */ p { color: red }</style>", []),
+        ("<script>let address = '<script src=https://example.org>'</script>", []),
+        ('<link rel="stylesheet" href="https://example.org/a.css">', ["https://example.org/a.css"]),
+        ('<img alt="" src="picture.png"/>', ["picture.png"]),
+        ("<style>p { background: url('https://example.org/a.png') }</style>", ["a style sheet"]),
+    ],
+)
+def test_what_a_page_fetches_is_found(text, found):
+    assert render.fetched(text) == found

@@ -1,0 +1,212 @@
+"""The playground: what its page shows is what the environment, the agent and the explainers say."""
+
+import base64
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from relax_plugin import ReLAX, ReLAXConfig, make_explainer
+from relax_plugin.cli import main
+from relax_plugin.environment import CounterfactualEnv, Episodes
+from relax_plugin.evaluation import play as module
+from relax_plugin.evaluation.episodes import action_names
+from relax_plugin.evaluation.play import AGENTS, Playground, page_data, play, render, untrained
+from relax_plugin.training import History
+
+LARGEST_PAGE = 1_500_000  # bytes
+CHECKED = 25  # points stepped by hand
+
+
+@pytest.fixture(scope="module")
+def playground() -> Playground:
+    return play("trees", seed=0)
+
+
+@pytest.fixture(scope="module")
+def page(playground: Playground) -> str:
+    return render(playground)
+
+
+def led_by(playground: Playground, agent: str) -> ReLAX:
+    led = copy.copy(playground.explainer)
+    if agent == "before":
+        led.agent_ = untrained(playground.explainer)
+    return led
+
+
+def unpacked(column: dict[str, Any]) -> Any:
+    whole = np.frombuffer(base64.b64decode(column["data"]), dtype=f"<i{column['bytes']}").astype(float)
+    whole[whole == np.iinfo(f"i{column['bytes']}").min] = np.nan
+    return whole * column["unit"]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_paths_end_where_the_policy_of_the_explainer_does(playground, agent) -> None:
+    result = led_by(playground, agent).explain(playground.points)
+    steps = playground.steps.query("agent == @agent")
+    reached = playground.points.to_numpy(copy=True)
+    feature = playground.explainer.actions_.feature[steps["action"]]
+    reached[steps["point"], feature] = steps["to"]
+    assert np.array_equal(reached, result.values[:, 0])
+    last = steps.groupby("point").last()
+    assert np.array_equal(last["goal"].to_numpy() == 1, result.found[:, 0])
+    assert last["answer after"].tolist() == result.after[:, 0].tolist()
+    assert result.found.mean() > 0.99 if agent == "after" else result.found.mean() < 0.6
+    told = playground.answers.query("agent == @agent and method == 'policy'")
+    assert np.array_equal(told["rows"], result.rows_queried)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_rewards_and_values_are_those_of_the_environment_stepped_by_hand(playground, agent) -> None:
+    led = led_by(playground, agent)
+    observer, blackbox = led.observer_, led.blackbox_
+    steps = playground.steps.query("agent == @agent").set_index(["point", "step"])
+    several = steps.index.get_level_values("point")[steps.index.get_level_values("step") == 1]
+    for point in [*np.linspace(0, len(playground.points) - 1, CHECKED).astype(int), *several[:: len(several) // 9]]:
+        row = playground.points.iloc[[point]]
+        before = blackbox.confirm(row)
+        goal = led.goal_.bind(blackbox, before)
+        start = Episodes.begin(led.space_.values(row), before, goal, led.space_.limits(), observer.max_changes)
+        env = CounterfactualEnv(start, observer, blackbox, led.config_, width=1)
+        states, info = env.reset(seed=0, options={"starts": [0]})
+        for step in range(observer.max_changes):
+            told = steps.loc[(point, step)]
+            assert told[["income", "debt"]].tolist() == env.episodes.values[0].tolist()
+            q, v = led.agent_.evaluate(states, info["allowed"])
+            for k, name in enumerate(action_names(led.actions_)):
+                expected = q[0, k] if info["allowed"][0, k] else np.nan
+                assert told[f"Q {name}"] == pytest.approx(expected, abs=1e-5, nan_ok=True)  # single precision
+            taken = told["action"]
+            assert taken == q[0].argmax()
+            states, reward, met, over, info = env.step(([taken], v[0, [taken]]))
+            assert told["to"] == info["values"][0, observer.actions.feature[taken]]
+            assert told["reward"] == pytest.approx(reward[0])
+            assert told["goal"] == met[0]
+            assert told["goal"] + told["distance"] == pytest.approx(told["reward"])
+            assert told["distance"] < 0
+            assert told["shaping"] == pytest.approx(led.config_.shaping * info["shaping"][0])
+            chance = blackbox.ask(info["values"]).scores[0, goal.wanted[0]][0]
+            assert told["probability after"] == pytest.approx(chance)
+            if met[0] or over[0]:
+                break
+        assert (point, step + 1) not in steps.index
+
+
+def test_greedy_and_refined_answers_are_those_of_the_explainers(playground) -> None:
+    task = playground.task
+    some = playground.points.iloc[::37]
+    refined = copy.copy(playground.explainer).set_params(effort="refined")
+    greedy = make_explainer("greedy", task.model, task.space).fit(task.X_train)
+    for explainer, chosen in ((greedy, "method == 'greedy'"), (refined, "method == 'refined' and agent == 'after'")):
+        told = playground.answers.query(chosen).iloc[::37]
+        result = explainer.explain(some)
+        assert np.array_equal(told[["income", "debt"]], result.values[:, 0])
+        assert told["found"].tolist() == result.found[:, 0].tolist()
+        assert np.array_equal(told["L0"], result.sparsity[:, 0], equal_nan=True)
+        assert np.allclose(told["L1"], result.proximity[:, 0], equal_nan=True)
+        assert told["rows"].tolist() == result.rows_queried.tolist()
+        assert told["answer"].tolist() == result.after[:, 0].tolist()
+        assert result.found.mean() > 0.99
+
+
+def test_untrained_agent_is_the_one_training_begins_with(playground, monkeypatch) -> None:
+    task = playground.task
+    monkeypatch.setattr("relax_plugin.explainer.train", lambda *_, **__: History())
+    fresh = ReLAX(task.model, task.space, config=ReLAXConfig(training="model"), seed=0).fit(task.X_train)
+    weights = untrained(playground.explainer).weights_by_name()
+    assert all((weights[name] == weight).all() for name, weight in fresh.agent_.weights_by_name().items())
+    trained = playground.explainer.agent_.weights_by_name()
+    assert any((weights[name] != weight).any() for name, weight in trained.items())
+
+
+def test_every_point_of_the_grid_is_a_row_the_space_accepts(playground) -> None:
+    points, space = playground.points, playground.task.space
+    assert len(points) == 91 * 61
+    values = space.values(points)
+    assert np.array_equal(space.limits().round_to_grid(values), values)
+    assert not points.duplicated().any()
+    assert [*points.min(), *points.max()] == [10.0, 0.0, 100.0, 60.0]
+
+
+def test_packed_numbers_are_the_numbers_rounded(playground) -> None:
+    data = page_data(playground)
+    for agent in AGENTS:
+        frame = playground.steps.query("agent == @agent")
+        columns = {name: unpacked(column) for name, column in data["steps"][agent].items()}
+        for name in ("point", "action", "goal"):
+            assert np.array_equal(columns[name], frame[name])
+        assert np.allclose(columns["to"], frame["to"], atol=1e-9)
+        for name in ("reward", "distance", "shaping", "probability", "Q income up", "Q debt down"):
+            assert np.allclose(columns[name], frame[name], atol=0.51e-3, equal_nan=True), name
+        labels = np.array(data["classes"])[columns["answer after"].astype(int)]
+        assert labels.tolist() == frame["answer after"].tolist()
+
+
+def test_numbers_of_every_size_can_be_packed() -> None:
+    for values in ([np.nan], [], [0.0, np.nan, 12.5], [31.999, -32.0], [400.25, -1e6]):
+        column = module.pack(values, 1e-3)
+        accuracy = max(1e-3, np.nanmax(np.abs(values), initial=0.0) / 3000)
+        assert np.allclose(unpacked(column), values, atol=accuracy, equal_nan=True)
+
+
+def test_page_is_one_small_file_that_loads_nothing(page) -> None:
+    assert len(page.encode()) < LARGEST_PAGE
+    assert "Content-Security-Policy" in page and "default-src 'none'" in page
+    addresses = set(re.findall(r"https?://[^\s\"'<)]*", page))
+    assert addresses <= {"http://www.w3.org/2000/svg"}, "a name space is no address"
+    assert not re.search(r"<(?:script|img|iframe|link)[^>]*(?:src|href)=[\"'](?!data:)", page)
+    assert "@import" not in page and "url(" not in page
+
+
+def test_page_says_what_it_was_computed_with(playground, page) -> None:
+    text = re.sub(r"<[^>]*>", "", page.partition('<script type="application/json"')[0])
+    config = playground.explainer.config_
+    assert f"λ = {config.distance_weight:g} " in text
+    assert "grid of 5,551 points" in text and "snaps" in text
+    assert f"{playground.explainer.fit_rows_:,} rows" in text
+    assert "a random forest of 30 trees" in text
+
+
+def test_same_playground_gives_the_same_page(playground, page) -> None:
+    assert render(playground) == page
+
+
+def test_command_writes_the_page_whole(playground, page, tmp_path: Path, monkeypatch, capsys) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(module, "play", lambda *arguments: asked.append(arguments) or playground)
+    file = tmp_path / "lecture.html"
+    assert main(["play", "--output", str(file), "--model", "trees", "--seed", "3"]) == 0
+    assert asked == [("trees", 3)]
+    assert file.read_text(encoding="utf-8") == page
+    assert [path.name for path in tmp_path.iterdir()] == ["lecture.html"]
+    assert str(file) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--output", "{folder}"], "in a folder that exists"),
+        (["--output", "{folder}/nowhere/page.html"], "in a folder that exists"),
+        (["--output", "{folder}/page.html", "--model", "treees"], "did you mean 'trees'"),
+        (["--output", "{folder}/page.html", "--seed", "-1"], "seed is -1"),
+    ],
+)
+def test_command_refuses_with_a_sentence(arguments, sentence, tmp_path: Path, capsys) -> None:
+    assert main(["play", *(argument.format(folder=tmp_path) for argument in arguments)]) == 2
+    assert sentence in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
+
+
+def test_tidy_frames_have_one_line_a_point_and_step(playground) -> None:
+    assert not playground.steps.duplicated(["agent", "point", "step"]).any()
+    assert not playground.answers.duplicated(["agent", "method", "point"]).any()
+    assert isinstance(playground.steps, pd.DataFrame) and set(playground.steps["step"]) == {0, 1}
+    sizes = playground.answers.groupby(["agent", "method"]).size()
+    assert (sizes == len(playground.points)).all() and len(sizes) == 5
+    json.dumps(page_data(playground), allow_nan=False)

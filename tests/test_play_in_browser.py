@@ -1,0 +1,303 @@
+"""The playground in a real browser: pointer, touch and keys move the point, and what is shown is what is stored."""
+
+import base64
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from relax_plugin.config import ReLAXConfig
+from relax_plugin.evaluation.play import Playground, play, render
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+         "--disable-sync", "--no-first-run"]  # fmt: skip
+DESKTOP = {"width": 1200, "height": 900}
+PHONE = {"width": 390, "height": 844}
+MINUS = "\N{MINUS SIGN}"
+
+
+@pytest.fixture(scope="module")
+def playground() -> Playground:
+    return play("network", config=ReLAXConfig(training="model", steps=60))  # a short training: the page is tested
+
+
+@pytest.fixture(scope="module")
+def text(playground) -> str:
+    return render(playground)
+
+
+@pytest.fixture(scope="module")
+def address(text, tmp_path_factory) -> str:
+    file = tmp_path_factory.mktemp("play") / "play.html"
+    file.write_text(text, encoding="utf-8")
+    return file.as_uri()
+
+
+@pytest.fixture(scope="module")
+def stored(text) -> dict[str, Any]:
+    """The data in the page, its columns as arrays."""
+    data = json.loads(re.search(r'<script type="application/json" id="play-data">(.*?)</script>', text, re.S)[1])
+
+    def column(packed: dict[str, Any]) -> Any:
+        kind = f"<i{packed['bytes']}"
+        whole = np.frombuffer(base64.b64decode(packed["data"]), dtype=kind)
+        return np.where(whole == np.iinfo(kind).min, np.nan, whole * packed["unit"])
+
+    for part in ("steps", "answers"):
+        data[part] = {key: {n: column(c) for n, c in table.items()} for key, table in data[part].items()}
+    return data
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        launched = driver.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def opened(browser, address) -> Iterator[Any]:
+    """Opens the page in a window of its own; at the end nothing may have gone wrong or been asked of a network."""
+    contexts, complaints, requests = [], [], []
+
+    def open_page(**options: Any) -> Any:
+        context = browser.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(address)
+        page.locator("#plane .point").wait_for()
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert requests
+    assert all(url.startswith(("file:", "data:")) for url in requests)
+
+
+@pytest.fixture
+def page(opened) -> Any:
+    return opened(viewport=DESKTOP)
+
+
+def point_of(page: Any) -> int:
+    return int(page.locator("#plane").get_attribute("data-point"))
+
+
+def place_of(page: Any) -> tuple[float, float]:
+    return tuple(float(page.locator(f'[data-part="value-{i}"]').inner_text()) for i in (0, 1))
+
+
+def table(page: Any, name: str) -> list[list[str]]:
+    lines = page.locator(f'[data-part="{name}"] tr').all()
+    return [line.locator("th, td").all_inner_texts() for line in lines]
+
+
+def number(text: str) -> float:
+    return float(text.replace(MINUS, "-").replace("%", ""))
+
+
+def center(page: Any) -> tuple[float, float]:
+    box = page.locator("#plane .point").bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def check_against(page: Any, stored: dict[str, Any], agent: str) -> None:
+    """Every number on the page is the one stored for the point and the agent."""
+    point, steps = point_of(page), stored["steps"][agent]
+    lines = np.flatnonzero(steps["point"] == point)
+    shown = {row[0]: row[1:] for row in table(page, "steps")}
+    assert len(shown["answer"]) == 1 + len(lines)
+    for name, column in (
+        ("goal met", "goal"),
+        (f"{MINUS}λ · farther", "distance"),
+        ("= reward", "reward"),
+        ("shaping",) * 2,
+    ):
+        assert shown[name][0] == ""
+        assert [number(cell) for cell in shown[name][1:]] == pytest.approx(steps[column][lines].tolist(), abs=1e-9)
+    chances = [steps["probability"][lines[0]], *steps["probability after"][lines]]
+    wanted = next(name for name in shown if name.startswith("chance of "))
+    assert [number(cell) for cell in shown[wanted]] == pytest.approx((100 * np.array(chances)).tolist(), abs=1e-6)
+    codes = [steps["answer"][lines[0]], *steps["answer after"][lines]]
+    assert shown["answer"] == [stored["classes"][int(code)] for code in codes]
+    boxes = page.locator(".actions").all()
+    assert len(boxes) == len(lines)
+    for box, line in zip(boxes, lines, strict=True):
+        values = {action["name"]: steps[f"Q {action['name']}"][line] for action in stored["actions"]}
+        bars = [number(text[2:]) for text in box.locator("span.number").all_inner_texts() if text.startswith("Q ")]
+        assert bars == pytest.approx([q for q in values.values() if np.isfinite(q)], abs=1e-9)
+        assert box.locator("span.q").count() == len(bars)
+        assert box.locator("span.off").count() == len(values) - len(bars)
+        assert box.locator("span.chosen").first.inner_text() == stored["actions"][int(steps["action"][line])]["name"]
+    beside = {row[0]: row[1:] for row in table(page, "methods")}
+    for i, key in enumerate((f"{agent} policy", f"{agent} refined", "greedy")):
+        answers = stored["answers"][key]
+        assert beside["found"][i] == ("yes" if answers["found"][point] else "no")
+        assert number(beside["model rows"][i]) == answers["rows"][point]
+        if answers["found"][point]:
+            assert number(beside["income"][i]) == pytest.approx(answers["income"][point])
+            assert number(beside["debt"][i]) == pytest.approx(answers["debt"][point])
+            assert number(beside["L0, changes"][i]) == answers["L0"][point]
+            assert number(beside["L1, distance"][i]) == pytest.approx(answers["L1"][point], abs=5.1e-3)
+
+
+def test_dragging_moves_the_point_to_the_grid_and_changes_the_steps(page, stored) -> None:
+    before, sentence = point_of(page), page.locator('[data-part="sentence"]').inner_text()
+    check_against(page, stored, "after")
+    x, y = center(page)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - 60, y + 40, steps=4)
+    halfway = point_of(page)
+    page.mouse.move(x - 120, y - 90, steps=4)
+    page.mouse.up()
+    assert len({before, halfway, point_of(page)}) == 3
+    assert page.locator('[data-part="sentence"]').inner_text() != sentence
+    assert center(page) == pytest.approx((x - 120, y - 90), abs=5)  # half a cell
+    assert all(value == round(value) for value in place_of(page))
+    check_against(page, stored, "after")
+    there = point_of(page)
+    page.mouse.move(x, y)  # the button is up: nothing is dragged
+    assert point_of(page) == there
+
+
+def test_point_stays_on_the_plane_wherever_it_is_dragged(page, stored) -> None:
+    page.mouse.move(*center(page))
+    page.mouse.down()
+    page.mouse.move(2, 2)
+    assert place_of(page) == (10.0, 60.0)
+    page.mouse.move(1195, 880)
+    assert place_of(page) == (100.0, 0.0)
+    page.mouse.up()
+    check_against(page, stored, "after")
+
+
+def test_arrow_keys_move_the_point(page, stored) -> None:
+    page.locator("#plane").focus()
+    income, debt = place_of(page)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowUp")
+    assert place_of(page) == (income + 1, debt + 1)
+    page.keyboard.press("Shift+ArrowLeft")
+    page.keyboard.press("ArrowDown")
+    assert place_of(page) == (income - 9, debt)
+    check_against(page, stored, "after")
+    assert page.evaluate("scrollY") == 0
+    for _ in range(12):
+        page.keyboard.press("Shift+ArrowLeft")
+    assert place_of(page) == (10.0, debt)
+    assert "no room" in page.locator(".actions").first.inner_text()
+    check_against(page, stored, "after")
+
+
+def test_plane_switch_and_sliders_are_reached_by_tab(page) -> None:
+    page.locator('input[value="after"]').focus()
+    names = []
+    for _ in range(3):
+        page.keyboard.press("Tab")
+        names.append(page.evaluate("document.activeElement.getAttribute('aria-label')"))
+    assert names == ["The plane of all applications", "income, thousand a year", "debt, thousand"]
+    _, debt = place_of(page)
+    page.keyboard.press("ArrowRight")
+    assert place_of(page)[1] == debt + 1
+
+
+def test_switch_shows_the_agent_before_training(page, stored, playground) -> None:
+    failed = playground.answers.query("agent == 'before' and method == 'policy' and not found")["point"].iloc[100]
+    for position, slider in zip(np.divmod(failed, 61), ("slider-0", "slider-1"), strict=True):
+        page.locator(f'[data-part="{slider}"]').fill(str(position))
+    assert point_of(page) == failed
+    assert page.locator('[data-part="sentence"]').inner_text().startswith("If ")
+    page.get_by_label("before training").check()
+    assert page.locator('[data-part="sentence"]').inner_text().startswith("The agent finds nothing here")
+    assert page.locator("#plane .failed").count() == 1
+    check_against(page, stored, "before")
+    page.locator("#plane").focus()
+    page.keyboard.press("ArrowLeft")
+    check_against(page, stored, "before")
+    page.get_by_label("after training").check()
+    assert page.locator("#plane .failed").count() == 0
+    check_against(page, stored, "after")
+
+
+def test_sentence_is_the_one_of_the_explainer(page, playground) -> None:
+    live = page.locator('[data-part="sentence"]')
+    assert live.get_attribute("aria-live") == "polite"
+    several = playground.steps.query("agent == 'after' and step == 1")["point"].iloc[5]
+    for point in (several, 0, 3000):
+        for position, slider in zip(np.divmod(point, 61), ("slider-0", "slider-1"), strict=True):
+            page.locator(f'[data-part="{slider}"]').fill(str(position))
+        (sentence,) = playground.explainer.explain(playground.points.iloc[[point]]).sentences()
+        changes = re.findall(r"(\w+) were ([\d.]+) instead of ([\d.]+)", live.inner_text())
+        expected = re.findall(r"(\w+) were ([\d.]+) instead of ([\d.]+)", sentence)
+        assert sorted((name, float(to), float(old)) for name, to, old in changes) == sorted(
+            (name, float(to), float(old)) for name, to, old in expected
+        )
+        assert live.inner_text().endswith(sentence.partition(", the answer")[2])
+
+
+def test_a_finger_moves_the_point_too(opened, stored) -> None:
+    page = opened(viewport=PHONE, is_mobile=True, has_touch=True)
+    before = point_of(page)
+    box = page.locator("#plane").bounding_box()
+    page.touchscreen.tap(box["x"] + 90, box["y"] + 60)
+    assert point_of(page) != before
+    check_against(page, stored, "after")
+    assert page.locator("#plane").evaluate("plane => getComputedStyle(plane).touchAction") == "none"
+
+
+@pytest.mark.parametrize("agent", ["before", "after"])
+def test_page_is_never_wider_than_a_phone(opened, agent) -> None:
+    page = opened(viewport=PHONE, is_mobile=True, has_touch=True)
+    page.locator(f'input[value="{agent}"]').check()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate("innerWidth") == 390
+    assert page.locator("#plane text").first.evaluate("text => text.getBoundingClientRect().height") > 8
+    for name in ("steps", "methods"):  # the tables need no scrolling
+        assert page.locator(f'[data-part="{name}"]').evaluate(
+            "t => t.parentElement.scrollWidth <= t.parentElement.clientWidth"
+        )
+
+
+def test_plane_is_drawn_anew_for_another_width(opened, stored) -> None:
+    page = opened(viewport=DESKTOP)
+    wide = page.locator("#plane").bounding_box()["width"]
+    page.set_viewport_size(PHONE)
+    page.wait_for_function("document.getElementById('plane').viewBox.baseVal.width < 390")
+    assert page.locator("#plane").bounding_box()["width"] < wide
+    check_against(page, stored, "after")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_follow_the_scheme(opened, scheme) -> None:
+    page = opened(viewport=DESKTOP, color_scheme=scheme)
+    shade = "getComputedStyle(document.querySelector('{}')).{}.match(/\\d+/g).slice(0, 3).map(Number)"
+    paper, ink = (
+        sum(page.evaluate(shade.format(*of))) for of in (("body", "backgroundColor"), ("#plane text", "fill"))
+    )
+    assert (paper < 120, ink < 240) == ((True, False) if scheme == "dark" else (False, True))
+
+
+def test_without_scripts_the_page_says_what_is_missing(browser, address) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(address)
+    assert "needs scripts" in page.locator("noscript").inner_text()
+    assert not page.locator("#plane").is_visible()
+    assert "How to read it" in page.locator("main").inner_text()
+    context.close()
