@@ -22,9 +22,11 @@ from relax_plugin.config import ReLAXConfig
 from relax_plugin.datasets import covid
 from relax_plugin.errors import InputError, MissingDataError, UnknownNameError
 from relax_plugin.evaluation.svg import inline
+from relax_plugin.reproduction import case_study, paper
 from relax_plugin.reproduction.covid import FREE, METHODS, Settings, combine, study
 from relax_plugin.reproduction.covid_discussion import directions, discussion, summary, transfer
 from relax_plugin.reproduction.covid_pictures import picture
+from relax_plugin.reproduction.page import render
 
 HOME = os.environ.get("RELAX_DATA_HOME")
 needs_the_table = pytest.mark.skipif(
@@ -265,7 +267,7 @@ def test_command_fetches_and_says_where(
     with pytest.raises(SystemExit) as end:
         main(["fetch", "--help"])
     assert end.value.code == 0
-    assert "  RELAX_DATA_HOME=data relax-plugin fetch covid" in capsys.readouterr().out
+    assert "  relax-plugin fetch covid --folder downloads" in capsys.readouterr().out
 
 
 # The study.
@@ -390,6 +392,58 @@ def test_picture_of_a_single_split_without_changes_can_be_drawn(frames: dict[str
 
 
 # The table itself.
+
+
+def test_section_of_the_report_shows_the_papers_numbers_beside_ours(frames: dict[str, pd.DataFrame]) -> None:
+    shown = case_study.section(frames)
+    numbers = next(table for table in shown["tables"] if table.caption == "Counterfactuals")
+    line = dict(zip(numbers.headings, numbers.lines[0], strict=True))
+    mine = frames["counterfactuals"].query("method == 'relax-global'")
+    changed = mine.groupby("seed")["sparsity"].mean().mean()
+    assert line["paper: features changed"] == "1.67"
+    assert line["features changed"].startswith(f"{changed:.2f}")
+    assert len(shown["discussion"]) == 7
+    text = render({}, [], quick=True, covid=frames)
+    assert 'class="printed words">down' in text and "It was not run" not in text
+    assert "It was not run" in render({}, [], quick=True)
+
+
+def test_claim_of_the_five_changes_follows_the_counts(frames: dict[str, pd.DataFrame]) -> None:
+    changes = [
+        ("relax-global", query, feature, sign, 1.0)
+        for feature, sign in paper.COVID_DIRECTIONS.items()
+        for query in range(3)
+    ]
+    rare = ("relax-global", 0, "GDP", 1, 1.0)
+    made = pd.DataFrame([*changes, rare], columns=["method", "query", "feature", "direction", "size"])
+    made.insert(0, "seed", 0)
+    first, second = case_study.covid_claims({**frames, "changes": made})
+    assert first.status == "held" and "GDP up" in first.evidence
+    assert second.status in ("compatible", "different")
+    often = pd.concat([made, *[made[made["feature"] == "GDP"]] * 5], ignore_index=True)
+    assert case_study.covid_claims({**frames, "changes": often})[0].status == "held in part"
+
+
+def test_studies_are_run_once_and_read_again(
+    frames: dict[str, pd.DataFrame], home: Path, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    assert case_study.run_studies(tmp_path / "units", [0, 1], 1, said.append) == {}
+    assert "left out" in said[-1] and "fetch covid" in said[-1]
+    home.mkdir(parents=True)
+    (home / covid.FILE).write_bytes(gzip.compress(as_csv(table)))
+    asked: list[int] = []
+
+    def numbered(seed: int) -> tuple[int, dict[str, pd.DataFrame]]:
+        asked.append(seed)
+        return seed, {name: frame[frame["seed"] == seed] for name, frame in frames.items()}
+
+    monkeypatch.setattr(case_study, "_numbered", numbered)
+    first = case_study.run_studies(tmp_path / "units", [0, 1], 1, said.append)
+    again = case_study.run_studies(tmp_path / "units", [0, 1], 1, said.append)
+    assert asked == [0, 1]
+    for name, frame in first.items():
+        pd.testing.assert_frame_equal(frame, again[name])
 
 
 @needs_the_table

@@ -13,7 +13,7 @@ def add(commands: Any) -> None:
         help="a data set that is not part of the package, into the folder in RELAX_DATA_HOME",
         description="Verifies the table by its sha256 and puts it into the folder in the environment variable "
         "RELAX_DATA_HOME; a good copy that is there already is kept.",
-        epilog="examples:\n  export RELAX_DATA_HOME=data\n  relax-plugin fetch covid"
+        epilog="examples:\n  export RELAX_DATA_HOME=~/relax-data\n  relax-plugin fetch covid"
         "\n  relax-plugin fetch covid --folder downloads",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

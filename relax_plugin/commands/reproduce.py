@@ -23,6 +23,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--quick", action="store_true", help="two seeds, fewer rows for slow methods, fewer variants")
     parser.add_argument("--report-only", action="store_true", help="run nothing, write the report of stored results")
+    parser.add_argument("--retry", action="store_true", help="run again what crashed, timed out or was skipped")
     parser.add_argument("--output", type=Path, metavar="FOLDER", default=Path("reproduction"))
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side (default 2)")
     add_json(parser)
@@ -42,7 +43,7 @@ def run(chosen: argparse.Namespace) -> int:
     if not chosen.report_only:
         minutes = expected_minutes(chosen.quick, chosen.jobs)
         _say(f"From the beginning this takes about {minutes:.0f} minutes with {chosen.jobs} runs side by side.")
-        reproduce(folder, quick=chosen.quick, jobs=chosen.jobs, command=chosen.said, say=_say)
+        reproduce(folder, quick=chosen.quick, jobs=chosen.jobs, command=chosen.said, say=_say, retry=chosen.retry)
     report = chosen.output / "report.html"
     tables = write_report(folder, report, quick=chosen.quick)
     print_table(verdict(tables, folder.covid()), as_json=chosen.json)

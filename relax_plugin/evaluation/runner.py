@@ -145,6 +145,9 @@ class Store:
         notes: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
         return notes
 
+    def holds_any(self) -> bool:
+        return any(self.units.glob("*.csv.gz"))
+
     def rows(self) -> pd.DataFrame:
         """All rows, unit by unit in the order of their file names."""
         parts = [_read(path) for path in sorted(self.units.glob("*.csv.gz"))]
@@ -277,10 +280,13 @@ def _client(scheduler: str | None) -> Any:
 
 
 def _settings(unit: Unit) -> tuple[Any, ...]:
-    """What, besides its name, makes a unit this one. The model of a Task of your own is not looked into."""
-    data = "" if isinstance(unit.task, str) else joblib.hash((unit.task.X_train, unit.task.X_test))
+    """What, besides its name, makes a unit this one. Of a Task's own model only its parameters are looked at."""
+    data: tuple[Any, ...] = ("",)
+    if not isinstance(unit.task, str):
+        parameters = unit.task.model.get_params() if hasattr(unit.task.model, "get_params") else ""
+        data = joblib.hash((unit.task.X_train, unit.task.X_test)), repr(unit.task.goal), str(parameters)
     method = unit.method.explainer, repr(sorted(unit.method.options.items()))
-    return unit.rows, unit.n, unit.max_changes, *method, data, metadata.version("relax-plugin")
+    return unit.rows, unit.n, unit.max_changes, *method, *data, metadata.version("relax-plugin")
 
 
 def _slug(unit: Unit) -> str:

@@ -1,7 +1,7 @@
 """The report of a reproduction: one HTML file with the verdict first, and each table and figure beside the paper's."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pandas as pd
 from markupsafe import Markup
@@ -11,6 +11,7 @@ from relax_plugin.evaluation.svg import inline
 from relax_plugin.reproduction import pictures
 from relax_plugin.reproduction.case_study import covid_claims, section
 from relax_plugin.reproduction.claims import all_claims
+from relax_plugin.reproduction.comparisons import Status
 from relax_plugin.reproduction.tables import all_tables
 from relax_plugin.reproduction.targets import all_targets
 
@@ -133,7 +134,7 @@ def _figures(section: str, tables: Tables) -> list[dict[str, Any]]:
 
 
 def _counts(statuses: Sequence[str]) -> dict[str, int]:
-    order = ("held", "held in part", "not held", "reversed", "not measured")
+    order = get_args(Status)
     return {status: statuses.count(status) for status in order if status in statuses}
 
 

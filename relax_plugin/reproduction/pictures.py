@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ACROSS = 3  # panels side by side
 PANEL = (4.3, 3.2)  # inches
-STYLES = method_styles(list(PEERS))
+STYLES = method_styles([*PEERS, "relax-global, policy"])
 CAPS = tuple(range(1, MOST_CHANGES + 1))
 
 
@@ -162,7 +162,7 @@ def _panels(frame: pd.DataFrame, draw: Any, title: str) -> "Figure":
         handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     for position in range(len(tasks), panels.size):
         panels.flat[position].set_visible(False)
-    shown = [handles[name] for name in PEERS if name in handles]
+    shown = [handles[name] for name in STYLES if name in handles]
     figure.legend(handles=shown, loc="outside upper center", ncols=5, fontsize=8, labelcolor=INK, frameon=False)
     return figure
 

@@ -80,8 +80,8 @@ VARIANTS: dict[str, ReLAXConfig] = {
 """The ablation: what is changed of the default settings, one thing at a time but for the last two."""
 
 SECONDS: Mapping[str, tuple[float, float]] = {
-    "relax-global": (10.0, 0.006),
-    "relax-local": (10.0, 0.25),
+    "relax-global": (9.0, 0.006),
+    "relax-local": (9.0, 0.2),
     "nearest-ct": (0.1, 0.001),
     "greedy": (0.1, 0.01),
     "move-table": (1.0, 0.01),
@@ -128,7 +128,7 @@ class Case:
     @property
     def expected_seconds(self) -> float:
         fit, each = SECONDS[self.explainer]
-        return fit + each * (self.rows or 100)
+        return fit + each * (self.rows or 63)  # all rows are asked for where there are few: sonar has 63
 
 
 def seeds_of(quick: bool) -> tuple[int, ...]:
@@ -162,6 +162,9 @@ def _sparsity(seed: int, quick: bool) -> Iterator[Case]:
         for name, peer in PEERS.items():
             for cap in peer.quick_caps if quick else peer.caps:
                 yield Case("sparsity", task, name, seed, name, cap, rows=peer.quick_rows if quick else peer.rows)
+        if not quick:  # the paper's agent without the search that is our default
+            alone = {"effort": "policy"}
+            yield Case("sparsity", task, "relax-global, policy", seed, "relax-global", rows=200, options=alone)
 
 
 def _regression(seed: int, quick: bool) -> Iterator[Case]:
@@ -174,7 +177,7 @@ def _regression(seed: int, quick: bool) -> Iterator[Case]:
             yield Case("regression", task, f"{name}, policy", seed, name, rows=rows, options={"effort": "policy"})
         for name in ("nearest-ct", "greedy"):
             yield Case("regression", task, name, seed, name)
-        for unit in ("deviation", "thousand"):
+        for unit in () if quick and shift != SHIFTS[1] else ("deviation", "thousand"):
             yield Case("regression", f"boston/mlp {shift} {unit}", "relax-global", seed, "relax-global")
 
 

@@ -37,15 +37,20 @@ def results(cases: Sequence[Case], rows: pd.DataFrame) -> dict[str, pd.DataFrame
             continue  # not run yet
         record = _numbers(unit) | {name: getattr(case, name) for name in ("task", "method", "cap", "setting", "seed")}
         ours = units.get((case.task, _like(case).label, case.seed))
-        if ours is not None and unit["state"].iloc[0] == ours["state"].iloc[0] == "ok":
-            record |= _compared(unit, ours)
+        if ours is not None and unit["state"].iloc[0] != "skipped":
+            record |= _compared(unit, ours, case.rows)
         records.setdefault(case.part, []).append(record)
     return {part: pd.DataFrame(lines).reindex(columns=COLUMNS) for part, lines in records.items()}
 
 
 def _like(case: Case) -> Case:
-    """The case of ReLAX-Global that another one is compared with."""
-    return Case(case.part, case.task, YARDSTICK, case.seed, YARDSTICK, case.cap)
+    """The case of ReLAX-Global that another one is compared with: of the same cap, an agent alone with an agent alone.
+
+    A method without a cap is compared with the largest one.
+    """
+    alone = ", policy" if case.method.endswith(", policy") else ""
+    cap = MOST_CHANGES if case.cap is None else case.cap
+    return Case(case.part, case.task, f"{YARDSTICK}{alone}", case.seed, YARDSTICK, cap)
 
 
 def _numbers(unit: pd.DataFrame) -> dict[str, Any]:
@@ -71,8 +76,17 @@ def _worst_class(unit: pd.DataFrame) -> float:
     return min(metrics.validity_by_class(unit["valid"].to_numpy(dtype=bool), before).values())
 
 
-def _compared(unit: pd.DataFrame, ours: pd.DataFrame) -> dict[str, float]:
-    """Both on the instances that both were given: whoever gives up on hard rows must not look closer for it."""
+def _compared(unit: pd.DataFrame, ours: pd.DataFrame, rows: int | None) -> dict[str, float]:
+    """Both on the instances that both were given: whoever gives up on hard rows must not look closer for it.
+
+    A run that crashed or timed out has solved nothing, ours or theirs.
+    """
+    if ours["state"].iloc[0] != "ok":
+        return dict.fromkeys(SAME_AT_MOST, 0.0)
+    if unit["state"].iloc[0] != "ok":
+        given = ours[ours["instance"] < (rows or len(ours))]
+        solved, sparsity = given["valid"].to_numpy(dtype=bool), given["sparsity"].to_numpy()
+        return dict(zip(SAME_AT_MOST, metrics.validity_curve(solved, sparsity, MOST_CHANGES), strict=True))
     both = unit.merge(ours, on="instance", suffixes=("", "_ours"))
     solved = both["valid_ours"].to_numpy(dtype=bool)
     common = solved & both["valid"].to_numpy(dtype=bool)

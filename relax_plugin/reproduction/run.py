@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import joblib
 import pandas as pd
 
 from relax_plugin.errors import InputError
@@ -18,7 +19,7 @@ from relax_plugin.evaluation.files import write_text
 from relax_plugin.evaluation.judge import Row, Unit
 from relax_plugin.evaluation.runner import Store, environment, run_units
 from relax_plugin.reproduction.case_study import FRAMES, run_studies
-from relax_plugin.reproduction.models import tune_all
+from relax_plugin.reproduction.models import FOLDS, GRIDS, tune_all
 from relax_plugin.reproduction.plan import (
     PARTS,
     STUDY_SECONDS,
@@ -98,8 +99,8 @@ class Clock:
         return max(self.left, 0.0) * pace / 60.0
 
 
-def reproduce(folder: Folder, *, quick: bool, jobs: int, command: str, say: Say) -> None:
-    """Run what the folder does not hold yet, and write its tables.
+def reproduce(folder: Folder, *, quick: bool, jobs: int, command: str, say: Say, retry: bool = False) -> None:
+    """Run what the folder does not hold yet, and write its tables, also if it is interrupted.
 
     Parameters
     ----------
@@ -112,9 +113,9 @@ def reproduce(folder: Folder, *, quick: bool, jobs: int, command: str, say: Say)
         Remembered as what was typed.
     say : callable
         Told how far it is, in lines.
+    retry : bool
+        Run again what crashed, timed out or was skipped, for instance because a library was missing.
     """
-    if jobs < 1:
-        raise InputError(f"jobs is {jobs}, but must be at least 1.")
     started = time.perf_counter()
     wanted, needed = cases(quick), models_needed(quick)
     folder.units.mkdir(parents=True, exist_ok=True)
@@ -124,14 +125,16 @@ def reproduce(folder: Folder, *, quick: bool, jobs: int, command: str, say: Say)
     by_key = {(case.task, case.label, case.seed): case for case in wanted}
     units = [case.unit(task) for case, task in _with_tasks(wanted, tuned)]
     store = Store(folder.units)
-    open_ = [case for case, unit in zip(wanted, units, strict=True) if not store.done(unit)]
+    open_ = [case for case, unit in zip(wanted, units, strict=True) if not store.done(unit, retry=retry)]
     clock = Clock(sum(case.expected_seconds for case in open_), jobs)
     say(f"{len(open_)} of {len(wanted)} cases are still to be run, in about {clock.minutes:.0f} minutes.")
-    rows = run_units(
-        units, folder.units, limit=LIMIT, jobs=jobs, command=command, progress=_progress(by_key, clock, say)
-    )
-    for part, frame in results(wanted, rows).items():
-        folder.write(part, frame)
+    progress = _progress(by_key, clock, say)
+    try:
+        run_units(units, folder.units, limit=LIMIT, jobs=jobs, retry=retry, command=command, progress=progress)
+    finally:
+        if store.holds_any():
+            for part, frame in results(wanted, store.rows()).items():
+                folder.write(part, frame)
     for name, frame in run_studies(folder.units / "covid", seeds_of(quick), jobs, say).items():
         folder.write(f"covid_{name}", frame)
     folder.note(command, time.perf_counter() - started)
@@ -139,6 +142,8 @@ def reproduce(folder: Folder, *, quick: bool, jobs: int, command: str, say: Say)
 
 def expected_minutes(quick: bool, jobs: int) -> float:
     """How long a run from the beginning takes on a machine like that of README."""
+    if jobs < 1:
+        raise InputError(f"jobs is {jobs}, but must be at least 1.")
     seconds = TUNING_SECONDS * len(models_needed(quick)) + STUDY_SECONDS * len(seeds_of(quick))
     return (seconds + sum(case.expected_seconds for case in cases(quick))) / jobs / 60.0
 
@@ -147,7 +152,9 @@ def _models(folder: Folder, needed: Sequence[tuple[str, int]], jobs: int, say: S
     """The tuned models, each stored as soon as it is there."""
 
     def path(name: str, seed: int) -> Path:
-        return folder.units / "models" / f"{name.replace('/', '-')}-{seed}.csv"
+        """With the candidates in its name: other ones would be another result."""
+        candidates = joblib.hash((GRIDS[name], FOLDS))[:8]
+        return folder.units / "models" / f"{name.replace('/', '-')}-{seed}-{candidates}.csv"
 
     missing = [case for case in needed if not path(*case).exists()]
     for done, frame in enumerate(tune_all(missing, jobs), start=1):

@@ -1,0 +1,89 @@
+"""Comparisons of ReLAX with others, from which claims and targets are decided."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from relax_plugin.evaluation.tasks import describe_tasks
+from relax_plugin.reproduction.intervals import Interval, Outcome, by_seed
+from relax_plugin.reproduction.plan import MOST_CHANGES, PAIRS
+from relax_plugin.reproduction.results import at_cap
+
+Status = Literal["held", "held in part", "not held", "reversed", "compatible", "different", "not measured"]
+
+LEAST_ROWS = 30  # over all seeds: fewer queries decide nothing, however much alike the seeds are
+
+
+@dataclass(frozen=True)
+class Duel:
+    """ReLAX-Global (default search) against one method, at one cap, on the queries that both were given."""
+
+    task: str
+    method: str
+    cap: int
+    ours: Interval
+    theirs: Interval
+    queries: float  # over all seeds
+
+    @property
+    def enough(self) -> bool:
+        return self.queries >= LEAST_ROWS
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.ours.against(self.theirs) if self.enough else "overlap"
+
+    @property
+    def behind(self) -> bool:
+        """Whether ReLAX is behind by more than its own standard deviation."""
+        return bool(self.theirs.mean - self.ours.mean > np.nan_to_num(self.ours.deviation) + 1e-12)
+
+
+def duels(sparsity: pd.DataFrame, methods: Iterable[str]) -> list[Duel]:
+    """Validity with at most k changes, for every pair of data set and model, method and cap that was measured."""
+    found = []
+    for task in PAIRS:
+        for method in methods:
+            mine = sparsity[(sparsity["task"] == task) & (sparsity["method"] == method)]
+            for cap in range(1, MOST_CHANGES + 1):
+                lines = at_cap(mine, cap)
+                ours, theirs = by_seed(lines, f"same_validity@{cap}"), by_seed(lines, f"validity@{cap}")
+                if theirs.count and ours.count == theirs.count:
+                    found.append(Duel(task, method, cap, ours, theirs, float(lines["instances"].sum())))
+    return found
+
+
+def counted(outcomes: Iterable[Outcome], what: str, whom: str = "ReLAX") -> tuple[Status, str]:
+    """Status and words for many comparisons, of which "higher" is what the paper claims."""
+    count = Counter(outcomes)
+    total = sum(count.values())
+    if total == 0:
+        return "not measured", "nothing to compare"
+    words = f"{what}: {count['higher']} of {total} intervals part for {whom}, {count['lower']} against it, "
+    words += f"{count['overlap']} overlap"
+    if count["higher"] == total:
+        return "held", words
+    if count["lower"] > count["higher"]:
+        return "reversed", words
+    return ("held in part" if count["higher"] else "not held"), words
+
+
+def seconds_for_all(frame: pd.DataFrame, test_rows: float) -> Interval:
+    """Seconds of fit and of so many rows, from the seconds of a row that were measured."""
+    each = frame["explain_seconds"] / frame["instances"]
+    return Interval.of((frame["fit_seconds"] + each * test_rows)[frame["state"] == "ok"])
+
+
+def rows_to_explain(task: str, models: pd.DataFrame) -> int:
+    """How many test rows a task has: all rows without those of training."""
+    return _all_rows()[task] - int(models[models["task"] == task]["training_rows"].iloc[0])
+
+
+@cache
+def _all_rows() -> dict[str, int]:
+    return {line["task"]: int(line["rows"]) for line in describe_tasks()}
