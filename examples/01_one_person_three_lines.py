@@ -157,4 +157,5 @@ changes[changes["feature"] == "status"].groupby(["from", "to"]).size().to_frame(
 # %% [markdown]
 # ## Exercise 3: Another model
 #
-# Replace the forest by a logistic regression, and nothing else. Is the same advice given to the person of this lesson?
+# Replace the forest by a logistic regression (which wants its numbers scaled, by a `StandardScaler`), and nothing else.
+# Is the same advice given to the person of this lesson?

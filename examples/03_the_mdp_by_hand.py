@@ -48,8 +48,11 @@ pd.Series(states[0], index=meaning, name="first state").round(2).to_frame()
 
 # %% [markdown]
 # The first two numbers are the person, in standard deviations from the mean of the training rows. `room up` and `room
-# down` say how far each feature may still go. The last five are the goal and the model's answer: *granted* is wanted,
-# and the gap is the distance to it, positive until the goal is met.
+# down` say how far each feature may go, up and down, from where the game began; a move does not change them. The last
+# five are the goal and the model's answer. *Granted* is wanted. The scores are the logarithms of the model's
+# probabilities, minus the mean of both, and the gap is the score of the other answer minus that of the wanted one:
+# positive until the goal is met. Scores and gap are in units of the gap at the beginning, so that here the gap begins
+# with 1.
 #
 # ## The actions
 #
@@ -184,17 +187,20 @@ episodes_picture(task, games, "The dice")
 # ## A hint on the way
 #
 # Before the goal is met, the reward says only that we are getting farther away. Nothing says that we are getting
-# *warmer*. The model's score can: `info["shaping"]` is the share of the gap to the goal that the last move closed. It
-# is no part of the paper's reward; training adds it where the model gives scores.
+# *warmer*. The model's score can: `info["shaping"]` says by how much the last move lessened the gap to the goal. Its
+# unit is a usual gap, with our one game the gap at the beginning. What goes beyond the goal counts as well, since the
+# model is then surer of the wanted answer; one move counts as one whole gap at most. The hint is no part of the paper's
+# reward; training adds it where the model gives scores.
 
 # %%
 env.reset(options={"starts": [0]})
 for name, action, share in (("income up", INCOME_UP, 4 / 7), ("debt down", DEBT_DOWN, 0.5)):
     _, reward, _, _, info = env.step((np.array([action]), np.array([share])))
-    print(f"{name}: reward {reward[0]:.3f}, closed {info['shaping'][0]:.0%} of a usual gap")
+    print(f"{name}: reward {reward[0]:.3f}, moved the score by {info['shaping'][0]:.0%} of the first gap")
 
 # %% [markdown]
-# By its reward the first move looked bad: it cost something and won nothing. The hint says that it led far.
+# By its reward the first move looked bad: it cost something and won nothing. The hint says that it led far. The second
+# move closed what was left of the gap and went on beyond the goal, so that both together are more than the whole gap.
 #
 # ## What to remember
 #

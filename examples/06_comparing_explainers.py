@@ -72,7 +72,7 @@ table[["validity", "L0", "L1", "rows", "training rows"]].round(2)
 table[["validity", "L0", "L0 common", "L1", "L1 common", "common"]].round(2)
 
 # %% [markdown]
-# On the common rows *gives up* has no advantage over the search methods any more. Note how few common rows there are:
+# On the common rows *gives up* has no advantage over `greedy` and `relax` any more. Note how few common rows there are:
 # one method that gives up spoils the comparison for all. So leave such a method out, and compare the others again.
 
 # %%
@@ -126,7 +126,7 @@ plots.quality(honest)
 
 # %% [markdown]
 # ReLAX finds what greedy search finds, with far fewer rows for each person. The agent alone (`effort=policy`) is the
-# cheapest of all, and changes more; part of that is its short training here.
+# cheapest of all, and changes more.
 #
 # The same as a curve: which share of the people is solved when each may cost so many rows?
 

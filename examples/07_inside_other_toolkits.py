@@ -53,11 +53,14 @@ few = explainer.explain(sample).changes()["feature"].tolist()
 narrow = inside_dice.generate_counterfactuals(
     malignant[:5], total_CFs=1, features_to_vary=few, permitted_range={few[0]: [1, 5]}
 )
+tables = {number: example.final_cfs_df for number, example in enumerate(narrow.cf_examples_list)}
+found = {number: table for number, table in tables.items() if table is not None and len(table)}
 print("may vary:", *few)
-pd.concat([example.final_cfs_df for example in narrow.cf_examples_list])
+print("samples without a counterfactual under these rules:", *(tables.keys() - found.keys() or ["none"]))
+pd.concat(found, names=["sample", "line"])
 
 # %% [markdown]
-# A sample for which nothing is found under these rules has no line.
+# The first column is the number of the sample. A sample for which nothing is found under these rules has no line.
 
 # %% [markdown]
 # ## InterpretML
@@ -135,7 +138,8 @@ waterfall(counterfactual[0])
 # ## Do they name the same features?
 #
 # A counterfactual changes k features. How many of them are among the k with the largest ordinary values? `by_chance` is
-# what drawing k features blindly would give.
+# what drawing k features blindly would give. `agreement` takes all features: how often has a changed feature a larger
+# ordinary value (by its size) than one that is not changed? By chance that would be a half.
 
 # %%
 some = malignant[:20]
@@ -157,7 +161,8 @@ agreement.plot()
 # ## What to remember
 #
 # - The same agent serves DiCE, InterpretML and SHAP, and the rest of your code stays.
-# - Every face passes on what was checked on the model, and shows a row without an answer as such.
+# - Every face passes on what was checked on the model. A row without an answer gets none: in DiCE it has no line, so
+#   keep the numbers of the samples.
 # - A Shapley value is relative to a background. Say which.
 
 # %% [markdown]

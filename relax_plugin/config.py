@@ -16,8 +16,7 @@ Where the printed paper cannot be used or was clearly worse, the default deviate
 6. Many episodes run side by side, and one update follows several transitions; Algorithm 1 alternates single steps.
 7. Starts are mixtures of training rows with noise, balanced over classes, under random constraints; Algorithm 1
    samples training rows.
-8. Priorities are sampled from a cumulative sum, which at this size was quicker than the sum tree of §4.2 and draws
-   the same distribution.
+8. Priorities are sampled from a cumulative sum, quicker at this size than §4.2's sum tree and of the same distribution.
 9. The raw parameters are pulled towards 0 a little (`parameter_decay`): one saturated at its end could not come back.
 10. The TD error enters L_Q by Huber's loss, not squared: a few misjudged steps must not throw the network. The
     learning rate falls; a part of the random actions has random parameters; each action has a value head of its own,
@@ -25,8 +24,9 @@ Where the printed paper cannot be used or was clearly worse, the default deviate
 11. The agent is trained on a world model, a small copy of the model fitted to less than 2,000 of its answers, where
     it gives scores and that copy is good enough on held-out rows; the paper asks the model itself at every step.
     ``training="model"``.
+12. Local delivers the best counterfactual seen in fine-tuning, or Global's if better, not what its last policy finds.
 
-`ReLAXConfig.paper()` takes back 1 to 4, 7, 9 and 11; 5, 6, 8 and 10 change how, not what is learned.
+`ReLAXConfig.paper()` takes back 1 to 4, 7, 9 and 11, not 12; 5, 6, 8 and 10 change how, not what is learned.
 """
 
 from dataclasses import dataclass, fields, replace

@@ -115,7 +115,7 @@ def training_page(history: pd.DataFrame, stopped: str) -> "Figure":
         if name == "validity":
             axes.set_ylim(-0.03, 1.06)
         elif name != "return":
-            axes.set_ylim(bottom=0.0)
+            axes.set_ylim(0.0, _headroom(history[name], least=0.1 if name == "top_tenth" else 0.0))
         if name == "top_tenth":
             axes.axhline(0.1, color=INK, linewidth=1.0, linestyle=":")
             axes.annotate("uniform replay", (history["step"].iloc[-1], 0.1), (0, 3), **UNDER_THE_LINE)
@@ -224,6 +224,13 @@ def _draw_course(axes: "Axes", steps: Any, values: Any, colour: str, marker: str
     axes.grid(color=FAINT, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[:].set_color(FAINT)
+
+
+def _headroom(values: Any, least: float) -> float:
+    """The upper end of an axis from 0 on which the highest marker, and a line at `least`, are seen whole."""
+    numbers = np.asarray(values, dtype=np.float64)
+    highest = float(np.max(numbers[np.isfinite(numbers)], initial=least))
+    return 1.08 * highest if highest > 0 else 1.0
 
 
 def _look(slot: int) -> dict[str, Any]:

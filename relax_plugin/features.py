@@ -73,6 +73,8 @@ class FeatureSpace:
         for f in self.features:
             values = list(f.categories) if f.kind == "categorical" else f"[{f.low:g}, {f.high:g}] step {f.step}"
             rule = "immutable" if f.immutable else (f"{f.direction} only" if f.direction else "free")
+            barred = [category for category, chosen in zip(f.categories, f.choices, strict=False) if not chosen]
+            rule += f", never {barred}" if barred else ""
             lines.append(f"  {f.name}: {f.kind}, {values}, {rule}")
         return "FeatureSpace(\n" + "\n".join(lines) + "\n)"
 

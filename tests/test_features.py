@@ -129,8 +129,10 @@ def test_a_constant_column_has_scale_one() -> None:
 
 
 def test_the_repr_names_every_feature_and_its_rule() -> None:
-    text = repr(FeatureSpace.infer(mixed(), immutable=["age"], increase_only=["income"]))
+    bounds = {"town": ["Rome", "Oslo"]}
+    text = repr(FeatureSpace.infer(mixed(), immutable=["age"], increase_only=["income"], bounds=bounds))
     assert all(name in text for name in mixed())
+    assert "never ['Bonn']" in text
     assert "immutable" in text
     assert "increase only" in text
 

@@ -14,6 +14,7 @@ import pytest
 from relax_plugin import ReLAX, ReLAXConfig, make_explainer
 from relax_plugin.cli import main
 from relax_plugin.environment import CounterfactualEnv, Episodes
+from relax_plugin.errors import InputError
 from relax_plugin.evaluation import play as module
 from relax_plugin.evaluation.episodes import action_names
 from relax_plugin.evaluation.play import AGENTS, Playground, page_data, play, render, untrained
@@ -151,8 +152,22 @@ def test_packed_numbers_are_the_numbers_rounded(playground) -> None:
 def test_numbers_of_every_size_can_be_packed() -> None:
     for values in ([np.nan], [], [0.0, np.nan, 12.5], [31.999, -32.0], [400.25, -1e6]):
         column = module.pack(values, 1e-3)
-        accuracy = max(1e-3, np.nanmax(np.abs(values), initial=0.0) / 3000)
-        assert np.allclose(unpacked(column), values, atol=accuracy, equal_nan=True)
+        assert column["unit"] == 1e-3
+        assert np.allclose(unpacked(column), values, rtol=0, atol=0.51e-3, equal_nan=True)
+
+
+def test_what_is_counted_is_never_rounded() -> None:
+    for largest, size in ((127, 1), (128, 2), (32_767, 2), (32_768, 4), (123_457, 4)):
+        numbers = [0.0, 1.0, largest - 1.0, np.nan, float(largest)]
+        column = module.pack(numbers, 1.0)
+        assert column["bytes"] == size
+        assert np.array_equal(unpacked(column), numbers, equal_nan=True)
+
+
+@pytest.mark.parametrize(("number", "unit"), [(3e9, 1.0), (-3e6, 1e-3), (np.inf, 1e-3)])
+def test_what_is_too_large_for_the_page_is_refused(number, unit) -> None:
+    with pytest.raises(InputError, match="too large for the page"):
+        module.pack([0.0, number], unit)
 
 
 def test_page_is_one_small_file_that_loads_nothing(page) -> None:
@@ -171,6 +186,12 @@ def test_page_says_what_it_was_computed_with(playground, page) -> None:
     assert "grid of 5,551 points" in text and "snaps" in text
     assert f"{playground.explainer.fit_rows_:,} rows" in text
     assert "a random forest of 30 trees" in text
+    assert f"tries up to {playground.greedy.quantiles} values" in text
+
+
+def test_legend_names_every_mark_of_a_path(page) -> None:
+    legend = re.search(r'<ul class="legend".*?</ul>', page, re.S)[0]
+    assert all(f'class="{mark}"' in legend for mark in ("path-head", "greedy-head", "failed"))
 
 
 def test_same_playground_gives_the_same_page(playground, page) -> None:

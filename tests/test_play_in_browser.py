@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from relax_plugin.config import ReLAXConfig
-from relax_plugin.evaluation.play import Playground, play, render
+from relax_plugin.evaluation.play import Playground, pack, play, render
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium")
@@ -205,13 +205,31 @@ def test_arrow_keys_move_the_point(page, stored) -> None:
     check_against(page, stored, "after")
 
 
+def test_plane_says_where_the_point_is(page) -> None:
+    plane = page.locator("#plane")
+    for keys in ("ArrowRight", "Shift+ArrowDown"):
+        plane.press(keys)
+        told = re.fullmatch(
+            r"The plane of all applications\. The point: income ([\d.]+), debt ([\d.]+)",
+            plane.get_attribute("aria-label"),
+        )
+        assert tuple(map(float, told.groups())) == place_of(page)
+
+
+def test_numbers_of_four_bytes_are_read(page) -> None:
+    numbers = [40_000.0, np.nan, -70_001.0]
+    read = page.evaluate("packed => { const read = column(packed); return [0, 1, 2].map(read); }", pack(numbers, 1.0))
+    assert read == [40_000, None, -70_001]
+
+
 def test_plane_switch_and_sliders_are_reached_by_tab(page) -> None:
     page.locator('input[value="after"]').focus()
     names = []
     for _ in range(3):
         page.keyboard.press("Tab")
         names.append(page.evaluate("document.activeElement.getAttribute('aria-label')"))
-    assert names == ["The plane of all applications", "income, thousand a year", "debt, thousand"]
+    assert names[0].startswith("The plane of all applications. The point: income ")
+    assert names[1:] == ["income, thousand a year", "debt, thousand"]
     _, debt = place_of(page)
     page.keyboard.press("ArrowRight")
     assert place_of(page)[1] == debt + 1

@@ -33,7 +33,7 @@ def history(chosen, seed=0):
 greedy = replace(off, exploration_start=0.0, exploration_end=0.0)
 ends = pd.DataFrame(
     {
-        name: [history(chosen, seed).frame()["validity"].iloc[-1] for seed in range(5)]
+        name: [history(chosen, seed).frame()["validity"].iloc[-1] for seed in range(3)]
         for name, chosen in {"exploring": off, "never exploring": greedy}.items()
     }
 )

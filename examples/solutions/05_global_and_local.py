@@ -4,6 +4,7 @@
 # Tasks, settings and helper are those of the lesson.
 
 # %%
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -16,13 +17,14 @@ from relax_plugin.evaluation.toy import toy_task
 config = ReLAXConfig(training="model", steps=100, episodes=64, updates_per_step=2, batch=64, start_pool=512)
 
 
-def trained(task, variant, max_changes, chosen=config, effort="policy"):
-    options = {"variant": variant, "max_changes": max_changes, "config": chosen, "effort": effort}
-    return ReLAX(task.model, task.space, seed=0, progress=False, **options).fit(task.X_train)
+def trained(task, variant, max_changes, chosen=config):
+    options = {"variant": variant, "max_changes": max_changes, "config": chosen}
+    return ReLAX(task.model, task.space, effort="policy", seed=0, progress=False, **options).fit(task.X_train)
 
 
 toy = toy_task("network")
-global_agent, local_agent = trained(toy, "global", 2), trained(toy, "local", 2)
+global_agent = trained(toy, "global", 2)
+local_agent = copy.copy(global_agent).set_params(variant="local")
 
 # %% [markdown]
 # ## Exercise 1: Never worse
@@ -58,25 +60,29 @@ crossing = (global_agent.fit_rows_ - scratch.fit_rows_) / (each_scratch - each_g
 first = int(np.floor(crossing)) + 1
 print(f"training: Global {global_agent.fit_rows_:,} rows, scratch {scratch.fit_rows_:,}")
 print(f"a person: Global {each_global:.1f} rows, scratch {each_scratch:.1f}; Global is cheaper from {first} people on")
+assert scratch.fit_rows_ < 0.2 * global_agent.fit_rows_
+assert each_scratch > 10 * each_global
 assert total(global_agent, each_global, first) < total(scratch, each_scratch, first)
 assert total(global_agent, each_global, first - 1) >= total(scratch, each_scratch, first - 1)
 
 # %% [markdown]
 # ## Exercise 3: What a search makes of it
 #
-# The search tries what the agent ranks highest and takes back what is not needed. With it Global finds more and changes
-# less than by its policy alone, and asks a fraction of the rows that Local asks. With a search behind it, an agent for
-# each row is seldom worth its price; without one it is how the paper gets its best counterfactuals.
+# The search tries what the agent ranks highest and takes back what is not needed. With it Global finds more than by its
+# policy alone, changes less and stays nearer on the rows that both solve, and asks a fraction of the rows that Local
+# asks. With a search behind it, an agent for each row is seldom worth its price. Without one it finds more: in the
+# paper Local has the higher validity, but it changes more features there, and mostly lies farther away.
 
 # %%
 sonar = load_task("sonar/mlp")
-lines = {}
+agent = trained(sonar, "global", 5)  # once: variant and effort say what is done with it
+answers, lines = {}, {}
 for name, variant, effort in (
     ("Global, policy", "global", "policy"),
     ("Global, search", "global", "search"),
     ("Local, policy", "local", "policy"),
 ):
-    found = trained(sonar, variant, 5, effort=effort).explain(sonar.X_test[:6])
+    found = answers[name] = agent.set_params(variant=variant, effort=effort).explain(sonar.X_test[:6])
     lines[name] = [
         found.found.mean(),
         np.nanmean(found.sparsity),
@@ -86,5 +92,8 @@ for name, variant, effort in (
 table = pd.DataFrame(lines, index=["found", "changes", "distance", "rows a query"]).T
 print(table.round(2))
 assert table.loc["Global, search", "found"] >= table.loc["Global, policy", "found"]
-assert table.loc["Global, search", "distance"] < table.loc["Global, policy", "distance"]
+policy, search = answers["Global, policy"], answers["Global, search"]
+both = policy.found & search.found
+assert search.sparsity[both].mean() < policy.sparsity[both].mean()
+assert search.proximity[both].mean() < policy.proximity[both].mean()
 assert table.loc["Global, search", "rows a query"] < 0.5 * table.loc["Local, policy", "rows a query"]

@@ -17,6 +17,7 @@ from relax_plugin.agent import Agent
 from relax_plugin.base import CounterfactualExplainer
 from relax_plugin.config import ReLAXConfig
 from relax_plugin.environment import CounterfactualEnv, Episodes
+from relax_plugin.errors import InputError
 from relax_plugin.evaluation.episodes import action_names
 from relax_plugin.evaluation.page import script_data, template
 from relax_plugin.evaluation.tasks import Task
@@ -43,6 +44,8 @@ class Playground:
     task : Task
     explainer : ReLAX
         With the trained agent.
+    greedy : CounterfactualExplainer
+        The greedy search it stands beside.
     points : DataFrame
         The grid: one line a point, the features.
     spacing : float
@@ -55,6 +58,7 @@ class Playground:
 
     task: Task
     explainer: ReLAX
+    greedy: CounterfactualExplainer
     points: pd.DataFrame
     spacing: float
     steps: pd.DataFrame
@@ -93,7 +97,7 @@ def play(
             led.effort = effort
             told.append(answers(led, points).assign(agent=name, method=effort))
     both = (pd.concat(frames, ignore_index=True) for frames in (steps, told))
-    return Playground(task, explainer, points, spacing, *both)
+    return Playground(task, explainer, greedy, points, spacing, *both)
 
 
 def grid(task: Task, spacing: float) -> pd.DataFrame:
@@ -208,6 +212,7 @@ def render(playground: Playground) -> str:
         distance_weight=f"{config.distance_weight:g}",
         shaping=f"{config.shaping:g}",
         discount=f"{config.discount:g}",
+        quantiles=playground.greedy.get_params()["quantiles"],
         training=explainer.training_,
         fit_rows=explainer.fit_rows_,
         found_before=float(first["found"].mean()),
@@ -263,18 +268,22 @@ def page_data(playground: Playground) -> dict[str, Any]:
 
 
 def packed(frame: pd.DataFrame, units: Mapping[str, float]) -> dict[str, dict[str, Any]]:
-    """The columns of a frame as text: whole multiples of a unit, in one or two bytes each, in base64."""
+    """The columns of a frame as text: whole multiples of a unit, in one, two or four bytes each, in base64."""
     return {str(name): pack(frame[name].to_numpy(dtype=np.float64), unit_of(str(name), units)) for name in frame}
 
 
 def pack(values: Floats | Sequence[float], unit: float) -> dict[str, Any]:
-    """Numbers as whole multiples of the unit, or of ten times it while they are too large; NaN as the lowest."""
-    numbers = np.asarray(values, dtype=np.float64)
-    largest = float(np.nanmax(np.abs(numbers), initial=0.0))
-    while largest > unit * np.iinfo(np.int16).max:
-        unit *= 10.0
-    kind = np.dtype("<i1" if largest <= unit * np.iinfo(np.int8).max else "<i2")
-    whole = np.where(np.isnan(numbers), np.iinfo(kind).min, np.round(numbers / unit))
+    """Numbers as whole multiples of the unit, in the fewest bytes that hold them all; NaN as the lowest."""
+    whole = np.round(np.asarray(values, dtype=np.float64) / unit)
+    largest = float(np.nanmax(np.abs(whole), initial=0.0))
+    kinds = [np.dtype(code) for code in ("<i1", "<i2", "<i4")]
+    kind = next((kind for kind in kinds if largest <= np.iinfo(kind).max), None)
+    if kind is None:
+        raise InputError(
+            f"{largest * unit:g} is too large for the page, which stores numbers in units of {unit:g}; "
+            f"up to {np.iinfo(kinds[-1]).max * unit:g} is accepted."
+        )
+    whole = np.where(np.isnan(whole), np.iinfo(kind).min, whole)
     return {"unit": unit, "bytes": kind.itemsize, "data": base64.b64encode(whole.astype(kind).tobytes()).decode()}
 
 

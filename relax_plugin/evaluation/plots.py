@@ -243,15 +243,18 @@ def _panels(
 def band(
     axes: "Axes", x: Any, curves: list[Any], method: str, style: Style, *, steps: bool = False, share: bool = True
 ) -> None:
-    """The mean of the curves of all seeds, and a band of one standard deviation where there are several."""
+    """The mean of the curves of all seeds, and a band of one standard deviation where all of several have a number."""
     mean, spread = np.transpose([mean_and_deviation(values) for values in np.transpose(curves)])
     look: dict[str, Any] = {"color": style.colour, "linestyle": style.line, "linewidth": 1.8}
     look |= {"drawstyle": "steps-post"} if steps else {}
     look |= {"marker": style.marker, "markersize": 4.5, "markevery": max(1, len(x) // 8)}
     axes.plot(x, mean, label=method, **look)
-    if np.isfinite(spread).all() and spread.any():
+    known = np.isfinite(spread)
+    if spread[known].any():
         low, high = np.clip([mean - spread, mean + spread], *((0.0, 1.0) if share else (None, None)))
-        axes.fill_between(x, low, high, color=style.colour, alpha=0.12, linewidth=0, step="post" if steps else None)
+        axes.fill_between(
+            x, low, high, where=known, color=style.colour, alpha=0.12, linewidth=0, step="post" if steps else None
+        )
 
 
 def _rows_axis(axes: "Axes") -> None:

@@ -76,7 +76,8 @@ class Slider:
             f'background:#fff;color:#333"><figcaption><b>{escape(self.title)}</b></figcaption>{pictures}'
             '<div style="display:flex;gap:.7rem;align-items:center"><button type="button">play</button>'
             f'<input type="range" min="0" max="{len(self.figures) - 1}" value="0" style="flex:1" '
-            f'aria-label="{escape(self.title)}"><output style="min-width:10em">{escape(self.labels[0])}</output></div>'
+            f'aria-label="{escape(self.title)}" aria-valuetext="{escape(self.labels[0])}">'
+            f'<output style="min-width:10em">{escape(self.labels[0])}</output></div>'
             f"<script>{_SCRIPT % (name, script_data(list(self.labels)), MILLISECONDS)}</script></figure>"
         )
 
@@ -111,6 +112,7 @@ _SCRIPT = """document.querySelectorAll('[data-slider="%s"]:not([data-ready])').f
   const show = () => {
     images.forEach((image, i) => { image.style.display = i === +range.value ? "block" : "none"; });
     output.textContent = labels[+range.value];
+    range.setAttribute("aria-valuetext", labels[+range.value]);
   };
   const stop = () => { clearInterval(timer); timer = 0; button.textContent = "play"; };
   const next = () => {

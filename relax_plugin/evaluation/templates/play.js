@@ -1,11 +1,13 @@
-// The playground: shows what was computed in advance. Nothing is computed here but where things are drawn.
+// The playground: looks up what was computed in advance, that is all answers, steps, rewards, Q and v. Here the states
+// of a path are put together from its steps, the sentence is worded, and it is worked out where things are drawn.
 
 // A packed column as a function of the line; null where there is no number.
 function column({ unit, bytes, data }) {
   const text = atob(data);
   const raw = Uint8Array.from(text, (character) => character.charCodeAt(0)).buffer;
-  const numbers = bytes === 1 ? new Int8Array(raw) : new Int16Array(raw);
-  const missing = bytes === 1 ? -128 : -32768;
+  const Numbers = { 1: Int8Array, 2: Int16Array, 4: Int32Array }[bytes];
+  const numbers = new Numbers(raw);
+  const missing = -(2 ** (8 * bytes - 1));
   const read = (line) => (numbers[line] === missing ? null : numbers[line] * unit);
   read.count = numbers.length;
   return read;
@@ -48,6 +50,7 @@ function playground(root) {
   const part = (name) => root.querySelector(`[data-part="${name}"]`);
   const plane = document.getElementById("plane");
   const sliders = [part("slider-0"), part("slider-1")];
+  const label = plane.getAttribute("aria-label");
   const largest = {};
   let scale = null; // of the plane, in pixels; made anew when its width changes
   let moving = null; // what is drawn anew at every step
@@ -314,6 +317,8 @@ function playground(root) {
       sliders[i].setAttribute("aria-valuetext", shown(i, data.features[i].values[position]));
       part(`value-${i}`).textContent = shown(i, data.features[i].values[position]);
     });
+    const where = data.features.map(({ name, values }, i) => `${name} ${shown(i, values[place[i]])}`).join(", ");
+    plane.setAttribute("aria-label", `${label}. The point: ${where}`);
     plane.dataset.point = String(now);
   }
 
