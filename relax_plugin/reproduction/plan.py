@@ -44,21 +44,21 @@ class Peer(NamedTuple):
 
 
 PEERS = {
-    "relax-global": Peer(200, 100, CAPS, CAPS),
+    "relax-global": Peer(200, 100, CAPS, (5,)),
     "relax-local": Peer(20, 10, (5,), (5,)),
-    "nearest-ct": Peer(200, 100, CAPS + NO_CAP, CAPS + NO_CAP),
-    "greedy": Peer(200, 100, CAPS, CAPS),
+    "nearest-ct": Peer(200, 100, CAPS + NO_CAP, (5, None)),
+    "greedy": Peer(200, 100, CAPS, (5,)),
     "move-table": Peer(200, 100, (5,), (5,)),
     "surrogate-search": Peer(200, 100, (5,), (5,)),
-    "lore": Peer(40, 20, CAPS + NO_CAP, CAPS + NO_CAP),
+    "lore": Peer(40, 20, CAPS + NO_CAP, (5, None)),
     "dice-random": Peer(6, 3, CAPS, (5,)),
     "dice-genetic": Peer(6, 3, CAPS, (5,)),
     "dice-kdtree": Peer(3, 1, (5,), (5,)),
     "mace": Peer(3, 1, (1, 5), (5,)),
-    "feat-tweak": Peer(40, 20, CAPS, CAPS),
+    "feat-tweak": Peer(40, 20, CAPS, (5,)),
     "focus": Peer(20, 10, CAPS, (5,)),
-    "deepfool": Peer(200, 100, CAPS + NO_CAP, CAPS + NO_CAP),
-    "grace": Peer(200, 100, CAPS, CAPS),
+    "deepfool": Peer(200, 100, CAPS + NO_CAP, (5, None)),
+    "grace": Peer(200, 100, CAPS, (5,)),
 }
 """All methods of the registry. The slow ones are given fewer rows, and ReLAX is compared with them on the same rows."""
 
