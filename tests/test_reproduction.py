@@ -175,8 +175,14 @@ def test_cases_that_were_not_run_are_left_out() -> None:
 
 
 def test_a_cap_that_was_not_run_is_read_off_the_next_larger_one() -> None:
-    lines = pd.DataFrame({"cap": [1.0, 3.0, 5.0, np.nan]})
-    assert [at_cap(lines, k)["cap"].tolist() for k in (1, 2, 3, 4, 5)] == [[1.0], [3.0], [3.0], [5.0], [5.0]]
+    lines = pd.DataFrame({"cap": [1.0, 3.0, 5.0, np.nan], "seed": 0})
+    for k in range(1, 6):
+        lines[f"validity@{k}"] = [0.2, 0.0 if k < 3 else 0.6, 0.0 if k < 5 else 0.9, 1.0]
+        lines[f"same_validity@{k}"] = 0.5
+    read = [at_cap(lines, k) for k in (1, 2, 3, 4, 5)]
+    assert [part["cap"].tolist() for part in read] == [[1.0], [3.0], [3.0], [5.0], [5.0]]
+    # One who uses up whatever is allowed is not the worse for being allowed more.
+    assert [part[f"validity@{k}"].item() for k, part in enumerate(read, start=1)] == [0.2, 0.2, 0.6, 0.6, 0.9]
     assert at_cap(lines.iloc[:1], 2).empty
 
 

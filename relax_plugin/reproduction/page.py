@@ -54,8 +54,8 @@ FIGURES: dict[str, list[tuple[str, "Callable[[pd.DataFrame], Figure]", str]]] = 
             "caps",
             pictures.validity_at_cap,
             "Validity when at most k features may change. Where a method was not run with that very cap, it is the "
-            "share it solved with at most k changes when the next larger cap was allowed. Slow methods have fewer "
-            "rows.",
+            "better of the share it solved with at most k changes under the next larger cap and of what it solved "
+            "under the next smaller one. Slow methods have fewer rows.",
         ),
     ],
     "regression": [("units", pictures.unit_effect, "ReLAX-Global under the same δ in three units.")],

@@ -101,10 +101,15 @@ def _compared(unit: pd.DataFrame, ours: pd.DataFrame, rows: int | None) -> dict[
 
 
 def at_cap(lines: pd.DataFrame, k: int) -> pd.DataFrame:
-    """Of one method's lines those from which its validity at a cap of k is read: the run at that cap, or the next.
+    """Of one method's lines those from which its validity at a cap of k is read, in the columns `…validity@k`.
 
-    A method that was not run at k itself is judged by what it solved with at most k changes when more were allowed.
+    A method that was not run at k itself is judged by the better of two runs: what it solved with at most k changes
+    when more were allowed, and what it solved when fewer were, which keeps k too.
     """
     caps = lines["cap"].dropna()
-    read: pd.DataFrame = lines[lines["cap"] == caps[caps >= k].min()]
+    read: pd.DataFrame = lines[lines["cap"] == caps[caps >= k].min()].copy()
+    fewer = lines[lines["cap"] == caps[caps < k].max()].set_index("seed")
+    if len(fewer) and len(read) and read["cap"].iloc[0] > k:
+        for column in (f"validity@{k}", f"same_validity@{k}"):
+            read[column] = np.fmax(read[column].to_numpy(), fewer[column].reindex(read["seed"]).to_numpy())
     return read
