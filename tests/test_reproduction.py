@@ -1,5 +1,6 @@
 """The reproduction: the plan holds every method, the tables say what was measured, verdicts follow from intervals."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -245,7 +246,11 @@ def test_the_time_target_counts_training_and_all_test_rows() -> None:
     target = next(t for t in all_targets({"sparsity": frame, "models": models}) if "lore" in t.text)
     rows = rows_to_explain("sonar/mlp", models)
     expected = (10.0 + 0.1 * rows) / (0.1 + 0.1 * rows)
-    assert f"sonar/mlp {expected:.2f}" in target.evidence and not target.met
+    assert f"sonar/mlp {expected:.2g}" in target.evidence and not target.met
+    assert "no agent" not in target.evidence  # it was not measured
+    frame = made_up({"relax-global": 0.9, "lore": 0.9, "surrogate-search": 0.9})
+    target = next(t for t in all_targets({"sparsity": frame, "models": models}) if "lore" in t.text)
+    assert "no agent trained at all: breast_cancer/rf 1," in target.evidence
 
 
 def test_few_queries_decide_nothing() -> None:
@@ -455,5 +460,9 @@ def test_the_command_reports_what_is_stored(
     for name, frame in small_tables.items():
         folder.write(name, frame)
     assert main(["reproduce", "--report-only", "--output", str(tmp_path)]) == 0
-    assert "more often valid than every other" in capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
+    claimed = all_claims(small_tables)[0]
+    assert f"{claimed.status.upper()} {claimed.source}: {claimed.text} {claimed.evidence}" in printed
+    assert main(["reproduce", "--report-only", "--json", "--output", str(tmp_path)]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["figures"] == claimed.evidence
     assert (tmp_path / "report.html").read_text().startswith("<!DOCTYPE html>")

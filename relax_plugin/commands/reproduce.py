@@ -2,11 +2,14 @@
 
 import argparse
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
 from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
 from relax_plugin.errors import InputError
+
+WIDTH = 120  # of what is printed
 
 
 def add(commands: Any) -> None:
@@ -46,11 +49,21 @@ def run(chosen: argparse.Namespace) -> int:
         reproduce(folder, quick=chosen.quick, jobs=chosen.jobs, command=chosen.said, say=_say, retry=chosen.retry)
     report = chosen.output / "report.html"
     tables = write_report(folder, report, quick=chosen.quick)
-    print_table(verdict(tables, folder.covid()), as_json=chosen.json)
-    if not chosen.json:
+    decided = verdict(tables, folder.covid())
+    if chosen.json:
+        print_table(decided.set_index("where"), as_json=True)
+    else:
+        for line in decided.to_dict("records"):
+            print(_paragraph(line))
         print(f"\nThe report: {report}. Its numbers: {folder.path}")
     failed = any((frame["state"].isin(["crashed", "timed out"])).any() for frame in tables.values() if "state" in frame)
     return INCOMPLETE if failed else DONE
+
+
+def _paragraph(line: dict[str, str]) -> str:
+    """A claim with its verdict, and below it the figures, for a terminal."""
+    head = textwrap.fill(f"{line['verdict'].upper()}  {line['where']}: {line['claim']}", WIDTH, subsequent_indent="  ")
+    return head + "\n" + textwrap.fill(line["figures"], WIDTH, initial_indent="    ", subsequent_indent="    ")
 
 
 def _say(line: str) -> None:

@@ -45,10 +45,10 @@ FIGURES: dict[str, list[tuple[str, "Callable[[pd.DataFrame], Figure]", str]]] = 
         (
             "trade-off",
             pictures.trade_off,
-            "Figure 3 repeated: each point is a method run with a cap of 1, 3 or 5 changed features (some slow ones "
-            "with 5 only), at the mean number of changes of its valid counterfactuals and its validity over all "
-            "queries (a missing one is invalid). Further up and to the left is better; bands are one standard "
-            "deviation over seeds.",
+            "Figure 3 repeated: each point is a method run with a cap of 1 to 5 changed features (slow ones with 1, 3 "
+            "and 5, the slowest with 5 only), at the mean number of changes of its valid counterfactuals and its "
+            "validity over all queries (a missing one is invalid). Further up and to the left is better; bands are "
+            "one standard deviation over seeds.",
         ),
         (
             "caps",

@@ -24,10 +24,11 @@ def write_report(folder: Folder, path: Path, *, quick: bool) -> dict[str, pd.Dat
 
 
 def verdict(tables: Mapping[str, pd.DataFrame], covid: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """The claims of the paper and our own targets, one line each."""
+    """The claims of the paper and our own targets, one line each, with the figures that decide it."""
     claims = all_claims(tables) + (covid_claims(covid) if covid else [])
-    lines = [{"where": c.source, "claim": c.text, "verdict": c.status} for c in claims]
+    lines = [{"where": c.source, "verdict": c.status, "claim": c.text, "figures": c.evidence} for c in claims]
     lines += [
-        {"where": "target", "claim": t.text, "verdict": "reached" if t.met else "missed"} for t in all_targets(tables)
+        {"where": "target", "verdict": "reached" if t.met else "missed", "claim": t.text, "figures": t.evidence}
+        for t in all_targets(tables)
     ]
-    return pd.DataFrame(lines, columns=["where", "claim", "verdict"]).set_index("where")
+    return pd.DataFrame(lines, columns=["where", "verdict", "claim", "figures"])
