@@ -53,17 +53,17 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.json:
         print_table(decided.set_index("where"), as_json=True)
     else:
-        for line in decided.to_dict("records"):
-            print(_paragraph(line))
+        for line in decided.to_numpy():
+            print(_paragraph(*line))
         print(f"\nThe report: {report}. Its numbers: {folder.path}")
     failed = any((frame["state"].isin(["crashed", "timed out"])).any() for frame in tables.values() if "state" in frame)
     return INCOMPLETE if failed else DONE
 
 
-def _paragraph(line: dict[str, str]) -> str:
+def _paragraph(where: str, decision: str, claim: str, figures: str) -> str:
     """A claim with its verdict, and below it the figures, for a terminal."""
-    head = textwrap.fill(f"{line['verdict'].upper()}  {line['where']}: {line['claim']}", WIDTH, subsequent_indent="  ")
-    return head + "\n" + textwrap.fill(line["figures"], WIDTH, initial_indent="    ", subsequent_indent="    ")
+    head = textwrap.fill(f"{decision.upper()}  {where}: {claim}", WIDTH, subsequent_indent="  ")
+    return head + "\n" + textwrap.fill(figures, WIDTH, initial_indent="    ", subsequent_indent="    ")
 
 
 def _say(line: str) -> None:
