@@ -8,6 +8,7 @@ import csv
 import hashlib
 import json
 import os
+import platform
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -250,8 +251,15 @@ def environment() -> dict[str, Any]:
     for name in VERSIONS_OF:
         with suppress(metadata.PackageNotFoundError):  # an extra that is not installed has no version to tell
             versions[name] = metadata.version(name)
-    machine = f"{os.cpu_count()} cores, {sys.platform}"
+    machine = f"{os.cpu_count()} cores, {_processor()}, {sys.platform}"
     return {"versions": {"python": sys.version.split()[0], **versions}, "machine": machine}
+
+
+def _processor() -> str:
+    """The processor's name where the system tells it, else its kind."""
+    told = Path("/proc/cpuinfo")
+    names = re.findall(r"^model name\s*: (.+)$", told.read_text(), re.MULTILINE) if told.exists() else []
+    return names[0] if names else platform.machine()
 
 
 def _results(

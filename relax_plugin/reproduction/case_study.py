@@ -9,12 +9,12 @@ import pandas as pd
 from markupsafe import Markup
 
 from relax_plugin import datasets
+from relax_plugin.datasets.covid import DECREASE_ONLY, EITHER_WAY, INCREASE_ONLY
 from relax_plugin.errors import MissingDataError
 from relax_plugin.evaluation.files import write_text
 from relax_plugin.evaluation.svg import inline
 from relax_plugin.reproduction import paper
-from relax_plugin.reproduction.claims import Claim
-from relax_plugin.reproduction.comparisons import Status
+from relax_plugin.reproduction.comparisons import Claim, Status
 from relax_plugin.reproduction.covid import EXPLAINED, Settings, combine, study
 from relax_plugin.reproduction.covid_discussion import METHOD, directions, discussion, summary
 from relax_plugin.reproduction.covid_pictures import picture
@@ -27,6 +27,8 @@ CAPTION = (
     "Right: how many counterfactuals raise or lower each actionable feature, over all splits. The paper's "
     "figure 5 shows one split."
 )
+
+PERMITTED = len(INCREASE_ONLY) + len(DECREASE_ONLY) + 2 * len(EITHER_WAY)  # changes: a feature in a direction
 
 Frames = Mapping[str, pd.DataFrame]
 
@@ -147,12 +149,14 @@ def _directions_claim(frames: Frames) -> Claim:
     changes = list(zip(mine["feature"], mine["direction"], mine["share"], strict=True))
     most = {(feature, int(sign)) for feature, sign, _ in changes[: len(paper.COVID_DIRECTIONS)]}
     agreed = len(most & set(paper.COVID_DIRECTIONS.items()))
-    status: Status = "held in part" if agreed else "not held"
+    by_chance = len(most) * len(paper.COVID_DIRECTIONS) / PERMITTED
+    status: Status = "held in part" if agreed > by_chance else "not held"
     if agreed == len(paper.COVID_DIRECTIONS):
         status = "held"
     words = ", ".join(f"{feature} {'up' if sign > 0 else 'down'} {share:.0%}" for feature, sign, share in changes)
-    evidence = f"{agreed} of the paper's five are among our five most frequent ones ({words}); all signs but those of "
-    evidence += "Density and Urban_pop are imposed by the constraints"
+    evidence = f"{agreed} of the paper's five are among our five most frequent ones ({words}), where {by_chance:.1f} "
+    evidence += f"would be by chance, since the constraints permit {PERMITTED} changes; all signs but those of "
+    evidence += "Density and Urban_pop are imposed by them"
     text = "Five main changes are suggested: death rate, unemployment, urban population and obesity down, nurses up."
     return Claim("§6", text, status, evidence)
 
@@ -174,4 +178,6 @@ def _numbers_claim(frames: Frames) -> Claim:
         f"{paper.COVID_DISTANCE}."
     )
     status: Status = "compatible" if all(within) else "different"
+    if any(interval.count < 2 for interval, _ in ours.values()):
+        status = "not measured"  # without a spread nothing can be said
     return Claim("§6", text, status, evidence)

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.evaluation.tasks import describe_tasks
-from relax_plugin.reproduction.intervals import Interval, Outcome, by_seed
-from relax_plugin.reproduction.plan import MOST_CHANGES, PAIRS
+from relax_plugin.reproduction.intervals import ZERO, Interval, Outcome, by_seed
+from relax_plugin.reproduction.plan import LIMIT, MOST_CHANGES, PAIRS
 from relax_plugin.reproduction.results import at_cap
 
 Status = Literal["held", "held in part", "not held", "reversed", "compatible", "different", "not measured"]
@@ -20,8 +20,18 @@ LEAST_ROWS = 30  # over all seeds: fewer queries decide nothing, however much al
 
 
 @dataclass(frozen=True)
+class Claim:
+    """One claim of the paper in our words, what became of it, and by how much."""
+
+    source: str
+    text: str
+    status: Status
+    evidence: str
+
+
+@dataclass(frozen=True)
 class Duel:
-    """ReLAX-Global (default search) against one method, at one cap, on the queries that both were given."""
+    """ReLAX-Global against one method, at one cap, on the queries that both were given."""
 
     task: str
     method: str
@@ -44,17 +54,20 @@ class Duel:
         return bool(self.theirs.mean - self.ours.mean > np.nan_to_num(self.ours.deviation) + 1e-12)
 
 
-def duels(sparsity: pd.DataFrame, methods: Iterable[str]) -> list[Duel]:
-    """Validity with at most k changes, for every pair of data set and model, method and cap that was measured."""
+def duels(sparsity: pd.DataFrame, methods: Iterable[str], ours: Literal["same", "alone"] = "same") -> list[Duel]:
+    """Validity with at most k changes, for every pair of data set and model, method and cap that was measured.
+
+    `ours` is ReLAX-Global with its default search ("same") or the agent alone, as in the paper ("alone").
+    """
     found = []
     for task in PAIRS:
         for method in methods:
             mine = sparsity[(sparsity["task"] == task) & (sparsity["method"] == method)]
             for cap in range(1, MOST_CHANGES + 1):
                 lines = at_cap(mine, cap)
-                ours, theirs = by_seed(lines, f"same_validity@{cap}"), by_seed(lines, f"validity@{cap}")
-                if theirs.count and ours.count == theirs.count:
-                    found.append(Duel(task, method, cap, ours, theirs, float(lines["instances"].sum())))
+                relax, theirs = by_seed(lines, f"{ours}_validity@{cap}"), by_seed(lines, f"validity@{cap}")
+                if theirs.count and relax.count == theirs.count:
+                    found.append(Duel(task, method, cap, relax, theirs, float(lines["instances"].sum())))
     return found
 
 
@@ -73,10 +86,38 @@ def counted(outcomes: Iterable[Outcome], what: str, whom: str = "ReLAX") -> tupl
     return ("held in part" if count["higher"] else "not held"), words
 
 
+def distances(lines: pd.DataFrame, name: str) -> tuple[Interval, Interval, Outcome, Outcome]:
+    """L0 or L1 of ReLAX and of another method on the rows that both solved, and who is closer: "higher" is ReLAX.
+
+    First by the two intervals, as everything here is decided; then by the interval of the differences within seeds,
+    which the spread between splits does not blur. Below 30 common rows neither says anything.
+    """
+    ours, theirs = lines[f"common_{name}_ours"], lines[f"common_{name}"]
+    mine, other = Interval.of(ours), Interval.of(theirs)
+    if lines["common"].sum() < LEAST_ROWS:
+        return mine, other, "overlap", "overlap"
+    return mine, other, other.against(mine), Interval.of(theirs - ours).against(ZERO)
+
+
+def within_seeds(outcomes: Iterable[Outcome]) -> str:
+    """In words what the differences within seeds say."""
+    count = Counter(outcomes)
+    return f"by the differences within seeds {count['higher']} part for ReLAX, {count['lower']} against it"
+
+
 def seconds_for_all(frame: pd.DataFrame, test_rows: float) -> Interval:
-    """Seconds of fit and of so many rows, from the seconds of a row that were measured."""
-    each = frame["explain_seconds"] / frame["instances"]
-    return Interval.of((frame["fit_seconds"] + each * test_rows)[frame["state"] == "ok"])
+    """Seconds of fit and of so many rows, from the seconds of a row that were measured.
+
+    A run that was ended took at least the time it was given for the rows it was given.
+    """
+    ended = frame["state"] == "timed out"
+    each = frame["explain_seconds"].where(~ended, LIMIT) / frame["instances"]
+    return Interval.of((frame["fit_seconds"].where(~ended, 0.0) + each * test_rows)[ended | (frame["state"] == "ok")])
+
+
+def rows_for_all(frame: pd.DataFrame, test_rows: float) -> Interval:
+    """Model rows of fit and of so many queries."""
+    return Interval.of((frame["fit_rows"] + frame["rows"] * test_rows)[frame["state"] == "ok"])
 
 
 def rows_to_explain(task: str, models: pd.DataFrame) -> int:

@@ -54,6 +54,9 @@ class Interval:
         return f"{self.mean:.{decimals}f}{spread}"
 
 
+ZERO = Interval(0.0, 0.0, 0.0, 0.0, 1)  # to hold differences against
+
+
 def by_seed(frame: pd.DataFrame, column: str) -> Interval:
     """The interval of a column over the seeds of a frame that has one line a seed; what was skipped is not in it.
 

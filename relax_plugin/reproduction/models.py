@@ -85,18 +85,7 @@ def tune_all(cases: Iterable[tuple[str, int]], jobs: int) -> Iterable[pd.DataFra
     return frames
 
 
-def tuned_task(tuned: pd.DataFrame, name: str, seed: int, goal_of: str | None = None) -> Task:
-    """The task with the hyper-parameters that cross-validation chose.
-
-    Parameters
-    ----------
-    tuned : DataFrame
-        Frames of `tune`, below each other.
-    name : str
-        One of `GRIDS`.
-    seed : int
-    goal_of : str, optional
-        The task whose goal is taken, such as `boston/mlp-0.2`; by default the task itself.
-    """
+def tuned_task(tuned: pd.DataFrame, name: str, seed: int) -> Task:
+    """The task with the hyper-parameters that cross-validation chose, from the frames of `tune` below each other."""
     mine = tuned[(tuned["task"] == name) & (tuned["seed"] == seed) & tuned["chosen"]]
-    return load_task(goal_of or name, seed, json.loads(mine["parameters"].iloc[0]))
+    return load_task(name, seed, json.loads(mine["parameters"].iloc[0]))

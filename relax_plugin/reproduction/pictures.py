@@ -8,10 +8,10 @@ import pandas as pd
 
 from relax_plugin.drawing import FAINT, INK, OKABE_ITO, figure_class
 from relax_plugin.evaluation.plots import Style, method_styles
-from relax_plugin.reproduction.claims import NOT_IN_THE_PAPER
 from relax_plugin.reproduction.intervals import by_seed
-from relax_plugin.reproduction.plan import LAMBDAS, MOST_CHANGES, PEERS, VARIANTS
+from relax_plugin.reproduction.plan import ALONE, LAMBDAS, MOST_CHANGES, PEERS, VARIANTS
 from relax_plugin.reproduction.results import at_cap
+from relax_plugin.reproduction.rivals import NOT_IN_THE_PAPER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ACROSS = 3  # panels side by side
 PANEL = (3.9, 3.1)  # inches; three side by side fit a page
-STYLES = method_styles([*PEERS, "relax-global, policy"])
+STYLES = method_styles([*PEERS, f"relax-global{ALONE}"])
 CAPS = tuple(range(1, MOST_CHANGES + 1))
 
 

@@ -7,20 +7,22 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.evaluation import metrics
-from relax_plugin.reproduction.plan import MOST_CHANGES, Case
+from relax_plugin.reproduction.plan import ALONE, MOST_CHANGES, Case
 
 AT_MOST = [f"validity@{k}" for k in range(1, MOST_CHANGES + 1)]
 SAME_AT_MOST = [f"same_{name}" for name in AT_MOST]
+ALONE_AT_MOST = [f"alone_{name}" for name in AT_MOST]
 COLUMNS = [
     *("task", "method", "cap", "setting", "seed", "state", "reason", "instances", "validity", "worst_class"),
     *("L0", "L1", "rows", "fit_rows", "fit_seconds", "explain_seconds", "fit_cpu", "explain_cpu", "violations"),
     *AT_MOST,
     *SAME_AT_MOST,
-    *("same_L0", "common_L0", "common_L0_ours", "common_L1", "common_L1_ours"),
+    *ALONE_AT_MOST,
+    *("same_L0", "common", "common_L0", "common_L0_ours", "common_L1", "common_L1_ours"),
 ]
 """`rows` are model rows a query. `validity@k` is the share of all queries solved with at most k changes. `same_…` is
-ReLAX-Global (of the same cap and seed) on the very rows that this method was given; `common_…` are both on the rows
-that both solved."""
+ReLAX-Global (of the same cap and seed) on the very rows that this method was given, `alone_…` its agent without the
+search; `common_…` are both on the rows that both solved, `common` is how many."""
 YARDSTICK = "relax-global"
 
 
@@ -36,21 +38,26 @@ def results(cases: Sequence[Case], rows: pd.DataFrame) -> dict[str, pd.DataFrame
         if unit is None:
             continue  # not run yet
         record = _numbers(unit) | {name: getattr(case, name) for name in ("task", "method", "cap", "setting", "seed")}
-        ours = units.get((case.task, _like(case).label, case.seed))
+        ours, alone = (units.get((case.task, like.label, case.seed)) for like in _like(case))
         if ours is not None and unit["state"].iloc[0] != "skipped":
             record |= _compared(unit, ours, case.rows)
+        if alone is not None and unit["state"].iloc[0] != "skipped":
+            compared = _compared(unit, alone, case.rows)
+            record |= {name: compared[same] for name, same in zip(ALONE_AT_MOST, SAME_AT_MOST, strict=True)}
         records.setdefault(case.part, []).append(record)
     return {part: pd.DataFrame(lines).reindex(columns=COLUMNS) for part, lines in records.items()}
 
 
-def _like(case: Case) -> Case:
-    """The case of ReLAX-Global that another one is compared with: of the same cap, an agent alone with an agent alone.
+def _like(case: Case) -> tuple[Case, Case]:
+    """The cases of ReLAX-Global that another one is compared with, of the same cap: its like, and the agent alone.
 
-    A method without a cap is compared with the largest one.
+    An agent alone is compared with an agent alone, and a method without a cap with the largest one.
     """
-    alone = ", policy" if case.method.endswith(", policy") else ""
     cap = MOST_CHANGES if case.cap is None else case.cap
-    return Case(case.part, case.task, f"{YARDSTICK}{alone}", case.seed, YARDSTICK, cap)
+    search, alone = (
+        Case(case.part, case.task, f"{YARDSTICK}{effort}", case.seed, YARDSTICK, cap) for effort in ("", ALONE)
+    )
+    return (alone if case.method.endswith(ALONE) else search), alone
 
 
 def _numbers(unit: pd.DataFrame) -> dict[str, Any]:
@@ -97,7 +104,7 @@ def _compared(unit: pd.DataFrame, ours: pd.DataFrame, rows: int | None) -> dict[
     }
     sparsity = both["sparsity_ours"].to_numpy()
     same = dict(zip(SAME_AT_MOST, metrics.validity_curve(solved, sparsity, MOST_CHANGES), strict=True))
-    return {**same, "same_L0": metrics.mean_over(solved, sparsity), **means}
+    return {**same, "same_L0": metrics.mean_over(solved, sparsity), "common": float(common.sum()), **means}
 
 
 def at_cap(lines: pd.DataFrame, k: int) -> pd.DataFrame:
@@ -110,6 +117,6 @@ def at_cap(lines: pd.DataFrame, k: int) -> pd.DataFrame:
     read: pd.DataFrame = lines[lines["cap"] == caps[caps >= k].min()].copy()
     fewer = lines[lines["cap"] == caps[caps < k].max()].set_index("seed")
     if len(fewer) and len(read) and read["cap"].iloc[0] > k:
-        for column in (f"validity@{k}", f"same_validity@{k}"):
+        for column in (f"validity@{k}", f"same_validity@{k}", f"alone_validity@{k}"):
             read[column] = np.fmax(read[column].to_numpy(), fewer[column].reindex(read["seed"]).to_numpy())
     return read

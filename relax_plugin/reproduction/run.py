@@ -5,6 +5,8 @@ A folder of results holds `*.csv` (tidy, small, to be kept), `about.json` (comma
 """
 
 import json
+import shutil
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -21,6 +23,7 @@ from relax_plugin.evaluation.runner import Store, environment, run_units
 from relax_plugin.reproduction.case_study import FRAMES, run_studies
 from relax_plugin.reproduction.models import FOLDS, GRIDS, tune_all
 from relax_plugin.reproduction.plan import (
+    LIMIT,
     PARTS,
     STUDY_SECONDS,
     TUNING_SECONDS,
@@ -33,7 +36,6 @@ from relax_plugin.reproduction.plan import (
 from relax_plugin.reproduction.results import results
 
 Say = Callable[[str], None]
-LIMIT = 600.0  # seconds for one case
 TABLES = ("models", *PARTS, "lore_sa")  # the last one by tests/hosts/time_of_lore_sa.py
 
 
@@ -69,7 +71,7 @@ class Folder:
         """Remember what was typed, when, with which versions, on which machine, and how long it took."""
         entries = self.about()
         if seconds is None:
-            entries.append({"command": command, "started": _now(), **environment()})
+            entries.append({"command": command, "started": _now(), "commit": _commit(), **environment()})
         else:
             entries[-1] |= {"finished": _now(), "seconds": round(seconds)}
         write_text(self.path / "about.json", json.dumps(entries, indent=1))
@@ -185,6 +187,15 @@ def _progress(by_key: dict[tuple[str, str, int], Case], clock: Clock, say: Say) 
         )
 
     return progress
+
+
+def _commit() -> str:
+    """The commit of the checkout that is run, if it is one and git is there."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists() or shutil.which("git") is None:
+        return "not a checkout"
+    told = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=root, capture_output=True, text=True)
+    return told.stdout.strip() or told.stderr.strip()
 
 
 def _now() -> str:

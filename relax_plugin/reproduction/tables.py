@@ -13,6 +13,7 @@ from relax_plugin.reproduction.comparisons import rows_to_explain, seconds_for_a
 from relax_plugin.reproduction.intervals import Interval, by_seed
 from relax_plugin.reproduction.paper import Printed
 from relax_plugin.reproduction.plan import (
+    ALONE,
     ARCHITECTURES,
     LOOK_INSIDE,
     MOST_CHANGES,
@@ -150,21 +151,27 @@ def regression_table(regression: pd.DataFrame) -> Table:
 def units_table(regression: pd.DataFrame) -> Table:
     """What the unit of δ matters."""
     lines = []
+    methods = [name for name in regression["method"].unique() if name.endswith(ALONE)]
     for unit, meaning in UNITS.items():
         for shift in SHIFTS:
-            task = f"boston/mlp {shift} {unit}"
-            mine = regression[(regression["task"] == task) & (regression["method"] == "relax-global")]
-            lines.append(
-                {
-                    "unit of δ": meaning,
-                    "δ": str(shift),
-                    "paper: validity (sparsity)": _printed(paper.REGRESSION[shift, "relax-global"]),
-                    "validity": by_seed(mine, "validity").text(3),
-                    "features changed": by_seed(mine, "L0").text(),
-                    "L1": by_seed(mine, "L1").text(),
-                }
-            )
-    return frame_table("Sensitivity to the unit of δ (ReLAX-Global)", lines)
+            for method in ("relax-global", *methods):
+                of_task = regression[regression["task"] == f"boston/mlp {shift} {unit}"]
+                mine = of_task[of_task["method"] == method]
+                if mine.empty:
+                    continue
+                lines.append(
+                    {
+                        "unit of δ": meaning,
+                        "δ": str(shift),
+                        "method": method,
+                        "paper: validity (sparsity)": _printed(paper.REGRESSION[shift, method.partition(",")[0]]),
+                        "validity": by_seed(mine, "validity").text(3),
+                        "features changed": by_seed(mine, "L0").text(),
+                        "L1": by_seed(mine, "L1").text(),
+                        "instances": f"{mine['instances'].max():.0f}",
+                    }
+                )
+    return frame_table("Sensitivity to the unit of δ", lines)
 
 
 def proximity_table(sparsity: pd.DataFrame, regression: pd.DataFrame) -> Table:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from relax_plugin.reproduction.claims import pretraining_claim
-from relax_plugin.reproduction.comparisons import duels, rows_to_explain, seconds_for_all
+from relax_plugin.reproduction.claims import NEVER_WORSE, generation, pretraining_claim, pretraining_compared
+from relax_plugin.reproduction.comparisons import LEAST_ROWS, duels, rows_to_explain, seconds_for_all
 from relax_plugin.reproduction.intervals import by_seed
 from relax_plugin.reproduction.paper import ARCHITECTURES, PROXIMITY
-from relax_plugin.reproduction.plan import LOOK_INSIDE, MOST_CHANGES, PAIRS, PEERS
+from relax_plugin.reproduction.plan import ALONE, LOOK_INSIDE, MOST_CHANGES, PAIRS, PEERS
 
 SONAR = "sonar/mlp"
 AGNOSTIC = tuple(name for name in PEERS if name not in LOOK_INSIDE and not name.startswith("relax"))
@@ -38,9 +38,7 @@ def all_targets(tables: Mapping[str, pd.DataFrame]) -> list[Target]:
     if "architecture" in tables:
         made += [_on_sonar(tables["architecture"], method) for method in LEAST_VALIDITY]
     if "pretraining" in tables:
-        claim = pretraining_claim(tables["pretraining"])
-        text = "Local with pretraining is quicker than without at equal validity"
-        made.append(Target(text, claim.status == "held", claim.evidence))
+        made.append(_pretraining(tables["pretraining"]))
     return made
 
 
@@ -48,9 +46,10 @@ def _no_lower(sparsity: pd.DataFrame) -> Target:
     measured = duels(sparsity, (*AGNOSTIC, "mace"))
     behind = [duel for duel in measured if duel.behind]
     words = [f"{d.task}, k = {d.cap}: {d.ours.text(3)}, {d.method} {d.theirs.text(3)}" for d in behind]
-    evidence = f"{len(measured) - len(behind)} of {len(measured)} comparisons" + (
-        "; behind on " + "; ".join(words) if words else ""
-    )
+    few = sum(not duel.enough for duel in measured)
+    evidence = f"{len(measured) - len(behind)} of {len(measured)} comparisons"
+    evidence += f" ({few} of them on fewer than {LEAST_ROWS} queries)" if few else ""
+    evidence += "; behind on " + "; ".join(words) if words else ""
     text = (
         "On every classification pair and at every cap ReLAX-Global is no less often valid than any other "
         "model-agnostic method, within one standard deviation of its own"
@@ -106,4 +105,16 @@ def _on_sonar(architecture: pd.DataFrame, method: str) -> Target:
     most = ARCHITECTURES[SONAR][1][method].sparsity
     text = f"Sonar [256, 256]: {method} is valid on at least {LEAST_VALIDITY[method]} and changes fewer than {most}"
     met = valid.mean >= LEAST_VALIDITY[method] and changed.mean < most
-    return Target(text, met, f"validity {valid.text(3)}, features changed {changed.text()}")
+    evidence = f"validity {valid.text(3)}, features changed {changed.text()}"
+    if method == "relax-local":
+        alone = architecture[(architecture["task"] == SONAR) & (architecture["method"] == method + ALONE)]
+        evidence += f"; the agents alone {by_seed(alone, 'validity').text(3)}" if len(alone) else ""
+        evidence += f"; {NEVER_WORSE}"
+    return Target(text, met, evidence)
+
+
+def _pretraining(table: pd.DataFrame) -> Target:
+    compared = pretraining_compared(table)
+    met = compared is not None and generation(compared[0]).against(generation(compared[1])) == "higher"
+    text = "Local with pretraining is quicker than without at equal validity (generation)"
+    return Target(text, met, pretraining_claim(table).evidence)
