@@ -63,7 +63,7 @@ def duels(sparsity: pd.DataFrame, methods: Iterable[str], ours: Literal["same", 
     for task in PAIRS:
         for method in methods:
             mine = sparsity[(sparsity["task"] == task) & (sparsity["method"] == method)]
-            for cap in range(1, MOST_CHANGES + 1):
+            for cap in range(1, MOST_CHANGES + 1) if len(mine) else ():
                 lines = at_cap(mine, cap)
                 relax, theirs = by_seed(lines, f"{ours}_validity@{cap}"), by_seed(lines, f"validity@{cap}")
                 if theirs.count and relax.count == theirs.count:

@@ -115,8 +115,8 @@ def at_cap(lines: pd.DataFrame, k: int) -> pd.DataFrame:
     """
     caps = lines["cap"].dropna()
     read: pd.DataFrame = lines[lines["cap"] == caps[caps >= k].min()].copy()
-    fewer = lines[lines["cap"] == caps[caps < k].max()].set_index("seed")
-    if len(fewer) and len(read) and read["cap"].iloc[0] > k:
+    if len(read) and read["cap"].iloc[0] > k and (caps < k).any():
+        fewer = lines[lines["cap"] == caps[caps < k].max()].set_index("seed")
         for column in (f"validity@{k}", f"same_validity@{k}", f"alone_validity@{k}"):
             read[column] = np.fmax(read[column].to_numpy(), fewer[column].reindex(read["seed"]).to_numpy())
     return read
