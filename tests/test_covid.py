@@ -334,7 +334,11 @@ def test_other_models_are_those_of_the_other_splits(frames: dict[str, pd.DataFra
     assert (rows["other_seed"] == 1 - rows["seed"]).all()
     found = frames["counterfactuals"].groupby(["seed", "method"])["valid"].sum()
     assert rows.groupby(["seed", "method"]).size().to_dict() == found[found > 0].to_dict()
-    assert transfer(frames)["confirmed"].between(0, 1).all()
+    asked = rows[rows["high_before"].astype(bool)]
+    counts = transfer(frames).set_index(["method", "held_out"])
+    for key, part in asked.groupby(["method", "held_out"]):
+        share = part["normal_after"].astype(bool).sum() / len(part)
+        assert counts.loc[key].to_list() == [len(part), pytest.approx(share)]
 
 
 def test_association_tells_confounding_from_the_effect_of_age(frames: dict[str, pd.DataFrame]) -> None:
@@ -343,7 +347,7 @@ def test_association_tells_confounding_from_the_effect_of_age(frames: dict[str, 
     assert table.loc["Doc_per", "with_age"] > 0.9
     assert table.loc["pop", "with_population"] == pytest.approx(1.0)
     assert np.isnan(table.loc["median_age", "given_age"])
-    assert table["auc"].between(0, 1).all()
+    assert table.loc["Doc_per", "auc"] > 0.6
 
 
 def test_importance_ranks_what_the_class_was_made_of_first(frames: dict[str, pd.DataFrame]) -> None:
@@ -417,11 +421,28 @@ def test_claim_of_the_five_changes_follows_the_counts(frames: dict[str, pd.DataF
     rare = ("relax-global", 0, "GDP", 1, 1.0)
     made = pd.DataFrame([*changes, rare], columns=["method", "query", "feature", "direction", "size"])
     made.insert(0, "seed", 0)
-    first, second = case_study.covid_claims({**frames, "changes": made})
+    first, _ = case_study.covid_claims({**frames, "changes": made})
     assert first.status == "held" and "GDP up" in first.evidence
-    assert second.status in ("compatible", "different")
     often = pd.concat([made, *[made[made["feature"] == "GDP"]] * 5], ignore_index=True)
-    assert case_study.covid_claims({**frames, "changes": often})[0].status == "held in part"
+    some = case_study.covid_claims({**frames, "changes": often})[0]
+    assert some.status == "held in part" and "2.5 would be by chance" in some.evidence
+    few = often[~often["feature"].isin(["Obe", "Nurse_per", "unemploy", "Urban_pop"])]
+    assert case_study.covid_claims({**frames, "changes": few})[0].status == "not held", "no more than by chance"
+
+
+@pytest.mark.parametrize(("changes", "status"), [(paper.COVID_CHANGES, "compatible"), (2.9, "different")])
+def test_numbers_of_the_paper_are_compatible_within_two_deviations(
+    frames: dict[str, pd.DataFrame], changes: float, status: str
+) -> None:
+    spread = {0: -0.01, 1: 0.01}
+    cells, models = frames["counterfactuals"].copy(), frames["models"].copy()
+    cells["sparsity"] = changes + cells["seed"].map(spread)
+    cells["proximity"] = paper.COVID_DISTANCE + cells["seed"].map(spread)
+    models["test"] = paper.COVID_ACCURACY + models["seed"].map(spread)
+    made = {**frames, "counterfactuals": cells, "models": models}
+    assert case_study.covid_claims(made)[1].status == status
+    single = {name: frame[frame["seed"] == 0] for name, frame in made.items()}
+    assert case_study.covid_claims(single)[1].status == "not measured", "one split has no deviation"
 
 
 def test_studies_are_run_once_and_read_again(
