@@ -58,7 +58,13 @@ FIGURES: dict[str, list[tuple[str, "Callable[[pd.DataFrame], Figure]", str]]] = 
             "under the next smaller one. Slow methods have fewer rows.",
         ),
     ],
-    "regression": [("units", pictures.unit_effect, "ReLAX-Global under the same δ in three units.")],
+    "regression": [
+        (
+            "units",
+            pictures.unit_effect,
+            "ReLAX-Global under the same δ in three units; bands are one standard deviation over seeds.",
+        )
+    ],
     "lambda": [
         (
             "lambda",

@@ -124,7 +124,10 @@ def ablation_effect(table: pd.DataFrame) -> "Figure":
 def unit_effect(regression: pd.DataFrame) -> "Figure":
     """Validity and features changed against δ, in each of the units it may be measured in."""
     figure = _figure((2 * PANEL[0], PANEL[1]))
-    global_ = regression[regression["method"] == "relax-global"]
+    alone = regression[regression["method"] == f"relax-global{ALONE}"]
+    searched = regression[regression["method"] == "relax-global"]
+    full = alone["task"].nunique() == searched["task"].nunique()  # a quick run has the agent alone in one unit only
+    global_ = alone if full else searched
     units = list(dict.fromkeys(task.split(" ")[2] for task in global_["task"]))
     for axes, column in zip(figure.subplots(1, 2), ("validity", "L0"), strict=True):
         for number, unit in enumerate(units):
@@ -136,7 +139,8 @@ def unit_effect(regression: pd.DataFrame) -> "Figure":
             _line(axes, shifts, [value.mean for value in values], spread, unit, style)
         name = "validity" if column == "validity" else "features changed"
         _finish(axes, "δ", name, share=column == "validity", low=0.5)
-        axes.set_title(f"Boston Housing: δ and {name}", fontsize=10, color=INK)
+        of = "agent alone" if full else "default search"
+        axes.set_title(f"Boston Housing: δ and {name} ({of})", fontsize=10, color=INK)
     figure.axes[0].legend(
         fontsize=8, labelcolor=INK, frameon=False, loc="lower left", title="unit of δ", title_fontsize=8
     )

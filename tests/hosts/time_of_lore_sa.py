@@ -1,8 +1,8 @@
 """How long LORE takes in its authors' package, beside ours: `pip install lore-sa==1.1.3`, then run this file.
 
 Only the time: lore-sa answers rules and not rows (see baselines/lore.py). Its genetic generator runs with its own
-defaults, one query at a time, as it is meant to be used. `relax-plugin reproduce --report-only` then shows it beside
-ours. Nothing of it is part of the package or of its tests.
+defaults, one query at a time, as it is meant to be used, on one thread, for the tuned models of the reproduction.
+`relax-plugin reproduce --report-only` then shows it beside ours. Nothing of it is part of the package or of its tests.
 """
 
 import argparse
@@ -13,12 +13,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import threadpoolctl
 from lore_sa.bbox import AbstractBBox
 from lore_sa.dataset import TabularDataset
 from lore_sa.lore import TabularGeneticGeneratorLore
 
-from relax_plugin.evaluation.files import write_text
-from relax_plugin.evaluation.tasks import CORE_TASKS, Task, load_task
+from relax_plugin.evaluation.tasks import Task
+from relax_plugin.reproduction.models import tuned_task
+from relax_plugin.reproduction.plan import PAIRS
+from relax_plugin.reproduction.run import Folder
 
 
 class Model(AbstractBBox):
@@ -51,16 +54,17 @@ def seconds_a_row(task: Task, rows: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=2, help="queries of each task (default 2)")
-    parser.add_argument("--output", type=Path, default=Path("reproduction/full/lore_sa.csv"))
+    parser.add_argument("--folder", type=Path, default=Path("reproduction/full"), help="results of the reproduction")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
-    lines = []
-    for name in CORE_TASKS:
-        if not name.startswith("boston"):  # LORE explains classifiers
-            line = {"task": name, "version": version("lore-sa"), "rows": chosen.rows}
-            lines.append(line | {"seconds_a_row": round(seconds_a_row(load_task(name), chosen.rows), 2)})
-            print(lines[-1], flush=True)
-    write_text(chosen.output, pd.DataFrame(lines).to_csv(index=False))
+    folder, lines = Folder(chosen.folder), []
+    tuned = folder.read("models")
+    for name in PAIRS:
+        with threadpoolctl.threadpool_limits(1):
+            seconds = seconds_a_row(tuned_task(tuned, name, 0), chosen.rows)
+        lines.append({"task": name, "version": version("lore-sa"), "rows": chosen.rows, "seconds_a_row": seconds})
+        print(lines[-1], flush=True)
+    folder.write("lore_sa", pd.DataFrame(lines))
 
 
 if __name__ == "__main__":
