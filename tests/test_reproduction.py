@@ -246,6 +246,13 @@ def test_the_report_of_a_quick_run_says_so(small_tables: dict[str, pd.DataFrame]
     assert "A quick run" in render(small_tables, [], quick=True)
 
 
+@pytest.mark.parametrize("lines", [1, 3, 8])
+def test_a_run_interrupted_at_any_place_has_a_report(lines: int, small_tables: dict[str, pd.DataFrame]) -> None:
+    for part in ("sparsity", "regression", "lambda", "architecture", "pretraining", "ablation"):
+        text = render({"models": small_tables["models"], part: small_tables[part].head(lines)}, [], quick=False)
+        assert f'id="{part}"' in text
+
+
 def test_every_number_of_a_table_is_the_mean_of_its_lines(small_tables: dict[str, pd.DataFrame]) -> None:
     table = tables.pretraining_table(small_tables["pretraining"])
     line = dict(zip(table.headings, table.lines[0], strict=True))

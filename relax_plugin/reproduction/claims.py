@@ -124,13 +124,14 @@ def _local_on_sonar(table: pd.DataFrame) -> Claim:
 def pretraining_claim(table: pd.DataFrame) -> Claim:
     """Whether Local with Global's weights needs less time for the validity that it has from scratch in the end."""
     text = "Local that begins with Global's weights is as valid in less time: of generation, and with fit."
+    if not {"from scratch", "pretrained"} <= set(table["method"]):
+        return Claim("Table 6", text, "not measured", "nothing to compare")
     compared = pretraining_compared(table)
     if compared is None:
         return Claim("Table 6", text, "not held", "pretrained never reaches the validity that it has from scratch")
     slow, quick = compared
-    outcomes, words = [], []
-    for seconds in (generation, _with_fit):
-        outcomes.append(seconds(slow).against(seconds(quick)))
+    outcomes = [seconds(slow).against(seconds(quick)) for seconds in (generation, _with_fit)]
+    words = []
     for name, part in (("from scratch", slow), ("pretrained", quick)):
         words.append(
             f"{name} {by_seed(part, 'validity').text(3)} after {part['setting'].iloc[0]} steps in "
@@ -150,6 +151,8 @@ def pretraining_compared(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFram
         for method in ("from scratch", "pretrained")
         for mine in (table["method"] == method,)
     }
+    if not runs["from scratch"]:
+        return None
     aim = by_seed(runs["from scratch"][-1], "validity").mean
     reached = {
         method: [part for part in parts if by_seed(part, "validity").mean >= aim] for method, parts in runs.items()
