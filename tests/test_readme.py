@@ -11,6 +11,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from relax_plugin import ReLAX
+from relax_plugin.reproduction.report import verdict
+from relax_plugin.reproduction.run import TABLES, Folder
 
 README = Path(__file__).parent.parent / "README.md"
 SNIPPETS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
@@ -114,3 +116,17 @@ def test_code_of_a_toolkit_runs_on_after_its_line_is_changed(host, line, tmp_pat
         feature_input_order=list(ROWS), predict_proba=estimator.predict_proba, data=SimpleNamespace(**described)
     )
     exec(SWAPS[host][line] + REST[host], names)
+
+
+# "The paper, reproduced": its table says what the committed results say.
+
+
+def test_the_verdicts_of_the_readme_are_those_of_the_committed_tables():
+    folder = Folder(README.parent / "reproduction" / "full")
+    tables = {name: folder.read(name) for name in TABLES if folder.has(name)}
+    decided = verdict(tables, folder.covid())
+    claims = decided[decided["where"] != "target"]
+    _, section = README.read_text(encoding="utf-8").split("## The paper, reproduced")
+    table = re.findall(r"^\| ([^|]+) \| [^|]+ \| ([a-z ]+) \| [^|]+ \|$", section.partition("\n## ")[0], re.MULTILINE)
+    told = [(where, status) for where, status in table if where != "where"]
+    assert told == list(zip(claims["where"], claims["verdict"], strict=True))

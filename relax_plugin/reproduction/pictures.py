@@ -140,7 +140,7 @@ def unit_effect(regression: pd.DataFrame) -> "Figure":
         name = "validity" if column == "validity" else "features changed"
         _finish(axes, "δ", name, share=column == "validity", low=0.5)
         of = "agent alone" if full else "default search"
-        axes.set_title(f"Boston Housing: δ and {name} ({of})", fontsize=10, color=INK)
+        axes.set_title(f"Boston: δ and {name} ({of})", fontsize=10, color=INK)
     figure.axes[0].legend(
         fontsize=8, labelcolor=INK, frameon=False, loc="lower left", title="unit of δ", title_fontsize=8
     )

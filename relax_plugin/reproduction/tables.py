@@ -282,7 +282,8 @@ def pretraining_table(pretraining: pd.DataFrame) -> Table:
             )
     notes = [
         "Sonar, 63 test rows side by side, policies alone. The paper's seconds do not say whether they include "
-        "the training of Global; here both are given."
+        "the training of Global; here both are given. Pretrained with 0 steps is Global itself: Local keeps its answer "
+        "where fine-tuning finds none better."
     ]
     return frame_table("Pretraining of Local (Table 6)", lines, notes)
 
