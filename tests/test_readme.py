@@ -127,6 +127,11 @@ def test_the_verdicts_of_the_readme_are_those_of_the_committed_tables():
     decided = verdict(tables, folder.covid())
     claims = decided[decided["where"] != "target"]
     _, section = README.read_text(encoding="utf-8").split("## The paper, reproduced")
-    table = re.findall(r"^\| ([^|]+) \| [^|]+ \| ([a-z ]+) \| [^|]+ \|$", section.partition("\n## ")[0], re.MULTILINE)
-    told = [(where, status) for where, status in table if where != "where"]
-    assert told == list(zip(claims["where"], claims["verdict"], strict=True))
+    row = r"^\| ([^|]+) \| [^|]+ \| ([a-z ]+) \| ([^|]+) \|$"
+    table = [line for line in re.findall(row, section.partition("\n## ")[0], re.MULTILINE) if line[0] != "where"]
+    assert [line[:2] for line in table] == list(zip(claims["where"], claims["verdict"], strict=True))
+    for (where, _, told), figures in zip(table, claims["figures"], strict=True):
+        for count in re.findall(r"\d+ of \d+", told):  # how many comparisons part
+            assert count in figures, (where, count)
+        for number in re.findall(r"(?<![\d.])\d*\.\d+", told):
+            assert f"{'0' if number[0] == '.' else ''}{number}" in figures, (where, number)

@@ -110,6 +110,13 @@ def test_duels_are_over_every_cap() -> None:
     assert [(duel.task, duel.cap) for duel in found] == [(task, cap) for task in PAIRS for cap in range(1, 6)]
 
 
+@pytest.mark.parametrize(("curious", "others", "status"), [(0.95, 0.8, "held"), (0.8, 0.95, "reversed")])
+def test_curiosity_is_held_against_the_default(curious: float, others: float, status: str) -> None:
+    names = ("state curiosity", "action curiosity", "both curiosities", "both, as printed")
+    table = part_of("ablation", lambda case: curious if case.setting in names else others)
+    assert claim_of("ablation", table, "Curiosity").status == status
+
+
 # Every claim in both directions: a sign turned round would be seen.
 
 
@@ -166,6 +173,8 @@ def test_the_agent_alone_is_judged_by_its_own_validity() -> None:
     table[[f"alone_validity@{k}" for k in range(1, 6)]] = 0.2
     assert claim_of("sparsity", table, "The same for the agent alone").status == "reversed"
     assert claim_of("sparsity", table, "more often valid than every other").status == "not held"
+    beaten = claim_of("sparsity", table, "against them for the agent alone")
+    assert beaten.status == "reversed" and "behind in the mean in 54 of 54" in beaten.evidence
 
 
 @pytest.mark.parametrize(("capped", "free", "status"), [(0.3, 0.9, "held"), (0.9, 0.3, "reversed")])
@@ -187,8 +196,8 @@ def test_dense_means_more_than_five(changes: float, status: str) -> None:
     ("words", "columns"),
     [
         ("less time than LORE and MACE", ("fit_seconds",)),
-        ("less time than greedy search", ("fit_seconds",)),
-        ("fewer model rows than greedy search", ("fit_rows",)),
+        ("less time than Nearest-CT", ("fit_seconds",)),
+        ("fewer model rows than these", ("fit_rows",)),
     ],
 )
 def test_cost_is_decided_by_the_smaller_one(words: str, columns: tuple[str]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import joblib
 import pandas as pd
 from markupsafe import Markup
+from scipy.stats import hypergeom
 
 from relax_plugin import datasets
 from relax_plugin.datasets.covid import DECREASE_ONLY, EITHER_WAY, INCREASE_ONLY
@@ -149,14 +150,13 @@ def _directions_claim(frames: Frames) -> Claim:
     changes = list(zip(mine["feature"], mine["direction"], mine["share"], strict=True))
     most = {(feature, int(sign)) for feature, sign, _ in changes[: len(paper.COVID_DIRECTIONS)]}
     agreed = len(most & set(paper.COVID_DIRECTIONS.items()))
-    by_chance = len(most) * len(paper.COVID_DIRECTIONS) / PERMITTED
-    status: Status = "held in part" if agreed > by_chance else "not held"
-    if agreed == len(paper.COVID_DIRECTIONS):
-        status = "held"
+    by_chance = hypergeom(PERMITTED, len(paper.COVID_DIRECTIONS), len(most))
+    status: Status = "held" if agreed == len(paper.COVID_DIRECTIONS) else "not held"
     words = ", ".join(f"{feature} {'up' if sign > 0 else 'down'} {share:.0%}" for feature, sign, share in changes)
-    evidence = f"{agreed} of the paper's five are among our five most frequent ones ({words}), where {by_chance:.1f} "
-    evidence += f"would be by chance, since the constraints permit {PERMITTED} changes; all signs but those of "
-    evidence += "Density and Urban_pop are imposed by them"
+    evidence = f"{agreed} of the paper's five are among our five most frequent ones ({words}); of the {PERMITTED} "
+    evidence += f"changes that are permitted chance would pick {by_chance.mean():.1f} of them, and as many or more "
+    evidence += f"with probability {by_chance.sf(agreed - 1):.2f}; all signs but those of "
+    evidence += "Density and Urban_pop are imposed by the constraints"
     text = "Five main changes are suggested: death rate, unemployment, urban population and obesity down, nurses up."
     return Claim("§6", text, status, evidence)
 

@@ -101,9 +101,16 @@ def _robust(table: pd.DataFrame) -> Claim:
 
 
 def _beats_at_each_size(table: pd.DataFrame) -> Claim:
-    lines = [_cell(table, task, method) for task in ARCHITECTURES for method in ("grace", "lore")]
-    outcomes = [by_seed(part, SAME).against(by_seed(part, "validity")) for part in lines if part[SAME].notna().any()]
+    outcomes, words = [], []
+    for task, size in ARCHITECTURES.items():
+        for method in ("grace", "lore"):
+            part = _cell(table, task, method)
+            ours, theirs = by_seed(part, SAME), by_seed(part, "validity")
+            if ours.count and theirs.count:
+                outcomes.append(ours.against(theirs))
+                words.append(f"{size} {ours.text()} against {method} {theirs.text()}")
     status, evidence = counted(outcomes, "each size and method, same rows")
+    evidence = "; ".join([evidence, *words])
     text = "ReLAX-Global (default search) is more often valid than GRACE and LORE at every size."
     return Claim("Table 5", text, status, evidence)
 
@@ -116,7 +123,7 @@ def _local_on_sonar(table: pd.DataFrame) -> Claim:
             local, global_ = by_seed(lines, "validity"), by_seed(lines, SAME)
             if local.count and global_.count:
                 outcomes.append(local.against(global_))
-                words.append(f"{size}, {effort}: {local.text()} against {global_.text()}")
+                words.append(f"{size}, {effort}: {local.text(3)} against {global_.text(3)}")
     status, _ = counted(outcomes, "")
     return Claim("Table 5", "On Sonar Local is more often valid than Global.", status, "; ".join([*words, NEVER_WORSE]))
 
@@ -137,6 +144,10 @@ def pretraining_claim(table: pd.DataFrame) -> Claim:
             f"{name} {by_seed(part, 'validity').text(3)} after {part['setting'].iloc[0]} steps in "
             f"{generation(part).text(1)} s, with fit {_with_fit(part).text(1)} s"
         )
+    most = table["setting"].astype(int) == table["setting"].astype(int).max()
+    ends = (table[most & (table["method"] == name)] for name in ("pretrained", "from scratch"))
+    same = " against ".join(f"{by_seed(end, 'validity').text(3)} in {_with_fit(end).text(1)} s" for end in ends)
+    words.append(f"after the same {table['setting'][most].iloc[0]} steps pretrained {same} from scratch, with fit")
     before = table[table["setting"].astype(int) == 0]
     if len(before):
         words.append(f"Global itself, before any fine-tuning, {by_seed(before, 'validity').text(3)}; {NEVER_WORSE}")

@@ -11,7 +11,7 @@ import pandas as pd
 
 from relax_plugin.evaluation.tasks import describe_tasks
 from relax_plugin.reproduction.intervals import ZERO, Interval, Outcome, by_seed
-from relax_plugin.reproduction.plan import LIMIT, MOST_CHANGES, PAIRS
+from relax_plugin.reproduction.plan import CAPS, LIMIT, PAIRS, SOME_CAPS
 from relax_plugin.reproduction.results import at_cap
 
 Status = Literal["held", "held in part", "not held", "reversed", "compatible", "different", "not measured"]
@@ -38,6 +38,7 @@ class Duel:
     cap: int
     ours: Interval
     theirs: Interval
+    within: Interval  # of the differences within seeds, ReLAX less the other
     queries: float  # over all seeds
 
     @property
@@ -49,6 +50,10 @@ class Duel:
         return self.ours.against(self.theirs) if self.enough else "overlap"
 
     @property
+    def paired(self) -> Outcome:
+        return self.within.against(ZERO) if self.enough else "overlap"
+
+    @property
     def behind(self) -> bool:
         """Whether ReLAX is behind by more than its own standard deviation."""
         return bool(self.theirs.mean - self.ours.mean > np.nan_to_num(self.ours.deviation) + 1e-12)
@@ -57,17 +62,20 @@ class Duel:
 def duels(sparsity: pd.DataFrame, methods: Iterable[str], ours: Literal["same", "alone"] = "same") -> list[Duel]:
     """Validity with at most k changes, for every pair of data set and model, method and cap that was measured.
 
-    `ours` is ReLAX-Global with its default search ("same") or the agent alone, as in the paper ("alone").
+    `ours` is ReLAX-Global with its default search ("same") or the agent alone, as in the paper ("alone"), which was run
+    at some of the caps.
     """
     found = []
+    caps = SOME_CAPS if ours == "alone" else CAPS
     for task in PAIRS:
         for method in methods:
             mine = sparsity[(sparsity["task"] == task) & (sparsity["method"] == method)]
-            for cap in range(1, MOST_CHANGES + 1) if len(mine) else ():
+            for cap in caps if len(mine) else ():
                 lines = at_cap(mine, cap)
                 relax, theirs = by_seed(lines, f"{ours}_validity@{cap}"), by_seed(lines, f"validity@{cap}")
                 if theirs.count and relax.count == theirs.count:
-                    found.append(Duel(task, method, cap, relax, theirs, float(lines["instances"].sum())))
+                    within = Interval.of(lines[f"{ours}_validity@{cap}"] - lines[f"validity@{cap}"])
+                    found.append(Duel(task, method, cap, relax, theirs, within, float(lines["instances"].sum())))
     return found
 
 
@@ -94,9 +102,14 @@ def distances(lines: pd.DataFrame, name: str) -> tuple[Interval, Interval, Outco
     """
     ours, theirs = lines[f"common_{name}_ours"], lines[f"common_{name}"]
     mine, other = Interval.of(ours), Interval.of(theirs)
-    if lines["common"].sum() < LEAST_ROWS:
+    if not enough_in_common(lines):
         return mine, other, "overlap", "overlap"
     return mine, other, other.against(mine), Interval.of(theirs - ours).against(ZERO)
+
+
+def enough_in_common(lines: pd.DataFrame) -> bool:
+    """Whether there are queries enough that both solved."""
+    return bool(lines["common"].sum() >= LEAST_ROWS)
 
 
 def within_seeds(outcomes: Iterable[Outcome]) -> str:

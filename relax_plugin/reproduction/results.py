@@ -111,11 +111,14 @@ def at_cap(lines: pd.DataFrame, k: int) -> pd.DataFrame:
     """Of one method's lines those from which its validity at a cap of k is read, in the columns `…validity@k`.
 
     A method that was not run at k itself is judged by the better of two runs: what it solved with at most k changes
-    when more were allowed, and what it solved when fewer were, which keeps k too.
+    when more were allowed, and what it solved when fewer were, which keeps k too. Without the latter nothing is read:
+    one who was never asked for so few changes may have used up what was allowed.
     """
     caps = lines["cap"].dropna()
+    if not (caps <= k).any():
+        return lines.iloc[:0]
     read: pd.DataFrame = lines[lines["cap"] == caps[caps >= k].min()].copy()
-    if len(read) and read["cap"].iloc[0] > k and (caps < k).any():
+    if len(read) and read["cap"].iloc[0] > k:
         fewer = lines[lines["cap"] == caps[caps < k].max()].set_index("seed")
         for column in (f"validity@{k}", f"same_validity@{k}", f"alone_validity@{k}"):
             read[column] = np.fmax(read[column].to_numpy(), fewer[column].reindex(read["seed"]).to_numpy())
