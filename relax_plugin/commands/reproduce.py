@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
         "\n\nThe case study on COVID-19 needs a table that may not be shipped: relax-plugin fetch covid",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--quick", action="store_true", help="two seeds, one cap, fewer rows for slow methods")
+    parser.add_argument("--quick", action="store_true", help="two seeds, fewer caps, fewer rows for slow methods")
     parser.add_argument("--report-only", action="store_true", help="run nothing, write the report of stored results")
     parser.add_argument("--retry", action="store_true", help="run again what crashed, timed out or was skipped")
     parser.add_argument("--output", type=Path, metavar="FOLDER", default=Path("reproduction"))

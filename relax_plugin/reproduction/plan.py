@@ -100,7 +100,7 @@ SECONDS: Mapping[str, tuple[float, float]] = {
     "grace": (0.1, 0.003),
 }
 """Seconds of fit and of each row on one core of the machine of README, to tell beforehand how long a run will take."""
-TEST_ROWS = {"sonar": 63, "boston": 152, "wave2": 1500}  # where all of them are asked for
+TEST_ROWS = {"sonar": 63, "boston": 152}  # where all of them are asked for
 TUNING_SECONDS = 10.5  # of one model, on average
 STUDY_SECONDS = 45.0  # of the case study on one split
 
