@@ -115,6 +115,6 @@ def _on_sonar(architecture: pd.DataFrame, method: str) -> Target:
 
 def _pretraining(table: pd.DataFrame) -> Target:
     compared = pretraining_compared(table)
-    met = compared is not None and generation(compared[0]).mean > generation(compared[1]).mean
+    met = compared is not None and generation(compared[0]).against(generation(compared[1])) == "higher"
     text = "Local with pretraining is quicker than without at equal validity (generation)"
     return Target(text, met, pretraining_claim(table).evidence)
