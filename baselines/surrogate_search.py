@@ -15,6 +15,7 @@ from relax_plugin.guided import GuidedExplainer
 from relax_plugin.imagination import imagine
 from relax_plugin.lookahead import LookaheadRanker
 from relax_plugin.search import Ranker
+from relax_plugin.world_model import SEARCH_EPOCHS
 
 
 class SurrogateSearch(GuidedExplainer):
@@ -61,7 +62,7 @@ class SurrogateSearch(GuidedExplainer):
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         self._prepare(values)
         left = int(self.query_budget) - self.fit_rows_
-        self.world_model_ = imagine(self.blackbox_, values, self.known_, left, ReLAXConfig(), rng)
+        self.world_model_ = imagine(self.blackbox_, values, self.known_, left, ReLAXConfig(), rng, SEARCH_EPOCHS)
 
     def _ranker(self, wide: bool) -> Ranker:
         return LookaheadRanker(self.world_model_, self.observer_, thorough=wide)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from relax_plugin.config import ReLAXConfig
 from relax_plugin.curiosity import RandomNetworkDistillation, action_inputs
-from relax_plugin.networks import ParameterNetwork, QNetwork
+from relax_plugin.networks import Adam, ParameterNetwork, QNetwork
 from relax_plugin.problem import Booleans, Floats, Integers
 from relax_plugin.replay import Transitions
 
@@ -43,7 +43,7 @@ class Agent:
         trained += [self.state_novelty.predictor] if self.state_weight else []
         trained += [self.action_novelty.predictor] if self.action_weight else []
         self.weights = [weight for network in trained for weight in network.parameters()]
-        self.optimizer = torch.optim.Adam(self.weights, lr=config.learning_rate, fused=True)
+        self.optimizer = Adam(self.weights, config.learning_rate)
 
     @torch.no_grad()
     def evaluate(self, states: Any, allowed: Booleans) -> tuple[Floats, Floats]:
@@ -97,9 +97,7 @@ class Agent:
         # A squashed parameter at its end has no gradient to come back: keep it from going there for nothing.
         policy_loss = policy_loss + self.config.parameter_decay * (raw.square() * batch.allowed).sum(-1).mean(1).sum()
         loss = q_loss + policy_loss + self._curiosity_loss(batch, parameters)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step()
+        self.optimizer.descend(loss)
         self._follow()
         return td_error.detach().numpy().astype(np.float64)
 
@@ -118,8 +116,7 @@ class Agent:
         return loss
 
     def set_learning_rate(self, rate: float) -> None:
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        self.optimizer.rate = rate
 
     def _follow(self) -> None:
         """Target networks follow slowly."""

@@ -2,6 +2,7 @@
 
 import logging
 import warnings
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -11,7 +12,7 @@ import numpy as np
 from relax_plugin.agent import Agent
 from relax_plugin.base import Supports
 from relax_plugin.blackbox import BlackBox
-from relax_plugin.config import ReLAXConfig
+from relax_plugin.config import SEARCH_STEPS, ReLAXConfig
 from relax_plugin.environment import CounterfactualEnv, Episodes, Observer
 from relax_plugin.errors import InputError, NotFittedError
 from relax_plugin.features import FeatureSpace, Values
@@ -27,7 +28,7 @@ from relax_plugin.refine import refine
 from relax_plugin.search import Ranker
 from relax_plugin.starts import draw_starts, random_goals, typical_gap
 from relax_plugin.training import History, roll_out, score, train
-from relax_plugin.world_model import ImaginedBlackBox, WorldModel
+from relax_plugin.world_model import EPOCHS, SEARCH_EPOCHS, ImaginedBlackBox, WorldModel
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +47,8 @@ class ReLAX(GuidedExplainer):
         "policy" is the paper: the agent's own path, at most `max_changes` model calls a batch. "refined" then reverts
         changes that are not needed and bisects the others towards the original. "search" tries what the agent, and
         the world model where there is one, rank highest, within `rows_per_instance`, falls back to greedy search for
-        what is unsolved, and refines.
+        what is unsolved, and refines. Fit with the effort you will use: for a search, where the model gives scores,
+        `fit` is three times as quick, and its agent not the best one to follow alone.
     rows_per_instance : int
         Model rows a query for "search".
     fallback : bool
@@ -144,14 +146,24 @@ class ReLAX(GuidedExplainer):
         if mode == "auto" and not self.blackbox_.has_scores:
             return self._the_model(values, ", which answers labels only; training='imagined' would ask it far less")
         left = self.config_.query_budget - self.fit_rows_
-        world = imagine(self.blackbox_, values, self.known_, left, self.config_, rng)
+        epochs = SEARCH_EPOCHS if self._searches_by_scores() else EPOCHS
+        world = imagine(self.blackbox_, values, self.known_, left, self.config_, rng, epochs)
         if mode == "auto" and not good_enough(world.agreement):
             model = self._the_model(values, f", since a world model of it was not good enough: {world.agreement}")
             logger.warning("training %s", self.training_)
             return model
         self.training_ = f"in imagination: {world.agreement}"
         self.world_model_ = world
+        if self._searches_by_scores() and self.config_.steps is None:
+            self.config_ = replace(self.config_, steps=SEARCH_STEPS)
         return ImaginedBlackBox(world)
+
+    def _searches_by_scores(self) -> bool:
+        """Whether a world model is as good a guide as the agent, which then needs less training.
+
+        Not so where labels are all that it learned from, the agent is followed alone, or Local's agents begin with it.
+        """
+        return self.blackbox_.has_scores and self.variant == "global" and self.effort == "search"
 
     def _the_model(self, values: Values, why: str) -> BlackBox:
         """The model itself to train on; the budget does not hold, so all classes that only labels tell can be seen."""

@@ -8,7 +8,7 @@ from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.problem import Integers
 from relax_plugin.starts import mixtures
 from relax_plugin.stepwise import Moves
-from relax_plugin.world_model import Agreement, WorldModel
+from relax_plugin.world_model import EPOCHS, Agreement, WorldModel
 
 ROUND = 1400  # rows asked at a time; another round follows while the world model is not good enough
 ENOUGH = 0.5  # share of variance explained on held-out rows from which on a world model is good enough
@@ -25,6 +25,7 @@ def imagine(
     rows: int,
     config: ReLAXConfig,
     rng: np.random.Generator,
+    epochs: int = EPOCHS,
 ) -> WorldModel:
     """A world model fitted to what is known of the model and to at most `rows` further model rows.
 
@@ -45,7 +46,7 @@ def imagine(
         fresh = moved(mixtures(values, space, config, rng, count), space, moves, rng)
         seen, answer = np.concatenate([seen, fresh]), Answer.joined(answer, blackbox.ask(fresh))
         left -= count
-        world = WorldModel(blackbox, edges, seed).fit(seen, answer)
+        world = WorldModel(blackbox, edges, seed).fit(seen, answer, epochs)
     return world
 
 

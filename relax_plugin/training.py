@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from relax_plugin.agent import Agent
 from relax_plugin.blackbox import BlackBox
-from relax_plugin.config import ReLAXConfig
+from relax_plugin.config import AGENT_STEPS, ReLAXConfig
 from relax_plugin.environment import CounterfactualEnv, Episodes, Observer
 from relax_plugin.errors import InputError
 from relax_plugin.problem import Booleans, Floats
@@ -43,11 +43,12 @@ def train(
     """
     history, best, returns, started = History(), Best(agent), Returns(env.num_envs), time.perf_counter()
     replay = PrioritizedReplay(agent.members, env.num_envs, config.replay // env.num_envs, agent.inputs, agent.actions)
+    steps = config.steps or AGENT_STEPS
     states, info = env.reset(seed=int(rng.integers(2**31)))
-    bar = tqdm(total=config.steps, unit="step", desc="training", disable=None if progress else True)
+    bar = tqdm(total=steps, unit="step", desc="training", disable=None if progress else True)
     try:
-        for step in range(1, config.steps + 1):
-            elapsed = step / config.steps
+        for step in range(1, steps + 1):
+            elapsed = step / steps
             exploration = config.exploration_start + elapsed * (config.exploration_end - config.exploration_start)
             taken, magnitude = agent.act(states, info["allowed"], exploration, rng)  # a_t = (k_t, v_k)
             next_states, reward, met, over, next_info = env.step((taken, magnitude))  # r_t, s_{t+1} ← T(s_t, a_t)
@@ -66,7 +67,7 @@ def train(
             bar.update()
             spent = time.perf_counter() - started
             out_of_time = config.seconds is not None and spent > config.seconds
-            if validate is not None and (step % config.validate_every == 0 or step == config.steps or out_of_time):
+            if validate is not None and (step % config.validate_every == 0 or step == steps or out_of_time):
                 row = validate()
                 progress_row = {
                     "step": step,

@@ -15,13 +15,14 @@ from torch import Tensor, nn
 from relax_plugin.blackbox import Answer, BlackBox, Books
 from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace, Values
-from relax_plugin.networks import MemberLinear, one_thread, trunk
+from relax_plugin.networks import Adam, MemberLinear, one_thread, trunk
 from relax_plugin.problem import Floats, Integers
 
 MEMBERS = 4  # networks; each never sees the quarter of the rows on which it is judged
 HIDDEN = 64
 BINS = 8  # pieces into which each number is cut for the networks, so that they can follow the steps of trees
-EPOCHS = 60
+EPOCHS = 60  # where an agent is trained in it that will be followed alone
+SEARCH_EPOCHS = 20  # enough where a search asks the model itself: on held-out rows 60 made no difference to it
 MOST_STEPS = 1000  # of the optimiser, however many rows there are
 BATCH = 128
 LEARNING_RATE = 3e-3  # AdamW, falling linearly to a twentieth
@@ -95,7 +96,7 @@ class WorldModel:
         return np.quantile(values, np.linspace(0.0, 1.0, BINS + 1), axis=0).T.copy()
 
     @one_thread()
-    def fit(self, values: Values, answer: Answer) -> "WorldModel":
+    def fit(self, values: Values, answer: Answer, epochs: int = EPOCHS) -> "WorldModel":
         """Fit to queried rows; every network leaves out a quarter of them, on which it is judged."""
         if len(values) < LEAST_ROWS:
             raise InputError(f"a world model needs at least {LEAST_ROWS} queried rows, and {len(values)} are given.")
@@ -108,20 +109,15 @@ class WorldModel:
         inputs, n = self._inputs(values), len(values)
         fold = torch.randperm(n, generator=self.generator) % MEMBERS
         seen = torch.stack([torch.nonzero(fold != m)[: n - n // MEMBERS - 1, 0] for m in range(MEMBERS)])
-        optimizer = torch.optim.AdamW(
-            self.network.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY, fused=True
-        )
+        optimizer = Adam(list(self.network.parameters()), LEARNING_RATE, WEIGHT_DECAY)
         batch = min(BATCH, seen.shape[1])
-        steps = min(EPOCHS * max(n // batch, 1), MOST_STEPS)
+        steps = min(epochs * max(n // batch, 1), MOST_STEPS)
         for step in range(steps):
             drawn = torch.randint(0, seen.shape[1], (MEMBERS, batch), generator=self.generator)
             rows = seen.gather(1, drawn)
             loss = nn.functional.smooth_l1_loss(self.network(inputs[rows]), wanted[rows], beta=0.3)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            for group in optimizer.param_groups:
-                group["lr"] = LEARNING_RATE * (1.0 - 0.95 * step / steps)
+            optimizer.descend(loss)
+            optimizer.rate = LEARNING_RATE * (1.0 - 0.95 * step / steps)
         self.agreement = self._judge(inputs, fold, targets, answer)
         return self
 

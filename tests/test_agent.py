@@ -8,6 +8,7 @@ import torch
 
 from relax_plugin import ReLAXConfig
 from relax_plugin.agent import Agent
+from relax_plugin.networks import Adam
 from relax_plugin.replay import Transitions
 
 INPUTS, ACTIONS = 6, 5
@@ -231,3 +232,25 @@ def test_weights_taken_out_do_not_change_with_the_agent():
 def test_the_same_seed_gives_the_same_agent():
     assert torch.equal(flat(make_agent(seed=3).weights_by_name()), flat(make_agent(seed=3).weights_by_name()))
     assert not torch.equal(flat(make_agent(seed=3).weights_by_name()), flat(make_agent(seed=4).weights_by_name()))
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_our_adam_is_that_of_torch_to_the_last_bit(decay):
+    generator = torch.Generator().manual_seed(0)
+    begin = [torch.randn(shape, generator=generator) for shape in ((3, 4), (1, 4))]
+    ours, theirs = ([weight.clone().requires_grad_() for weight in begin] for _ in range(2))
+    optimizer = Adam(ours, 0.1, decay)
+    torchs = (torch.optim.AdamW if decay else torch.optim.Adam)(theirs, lr=0.1, weight_decay=decay, fused=True)
+
+    def loss(weights, rows):
+        return (torch.relu(rows @ weights[0] + weights[1])).square().sum()
+
+    for step in range(20):
+        rows = torch.randn(5, 3, generator=generator)
+        optimizer.rate = torchs.param_groups[0]["lr"] = 0.1 / (1 + step)
+        optimizer.descend(loss(ours, rows))
+        torchs.zero_grad()
+        loss(theirs, rows).backward()
+        torchs.step()
+    assert all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True))
+    assert not torch.equal(ours[0], begin[0])

@@ -107,6 +107,39 @@ def two_class():
     return fitted(Counting(two_class_probabilities))
 
 
+# How long is trained
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "steps", "epochs"),
+    [
+        ("scores", {}, 4, 2),
+        ("regressor", {}, 4, 2),
+        ("scores", {"effort": "policy"}, 7, 3),
+        ("scores", {"effort": "refined"}, 7, 3),
+        ("scores", {"variant": "local"}, 7, 3),  # whose agents begin with Global's
+        ("labels only", {}, 7, 3),
+        ("noise", {}, 7, 2),  # no world model: the search has nothing but the agent
+        ("scores", {"config": replace(QUICK, steps=5)}, 5, 2),  # as the user says
+    ],
+)
+def test_an_agent_is_trained_for_less_beside_a_world_model(kind, options, steps, epochs, monkeypatch):
+    monkeypatch.setattr("relax_plugin.training.AGENT_STEPS", 7)
+    monkeypatch.setattr("relax_plugin.explainer.SEARCH_STEPS", 4)
+    monkeypatch.setattr("relax_plugin.explainer.EPOCHS", 3)
+    monkeypatch.setattr("relax_plugin.explainer.SEARCH_EPOCHS", 2)
+    monkeypatch.setattr("relax_plugin.imagination.ENOUGH", 0.0)
+    seen = []
+    fit = world_model.WorldModel.fit
+    monkeypatch.setattr(world_model.WorldModel, "fit", lambda self, *rows: (seen.append(rows[2]), fit(self, *rows))[1])
+    _, model, rows, own = case(kind)
+    training = "imagined" if kind == "labels only" else "auto"
+    config = replace(QUICK, steps=None, training=training, query_budget=300)
+    explainer = fitted(model, rows, **{"config": config, **own, **options})
+    assert explainer.history_.frame()["step"].iloc[-1] == steps
+    assert set(seen) == {epochs}
+
+
 # Which rows are asked
 
 

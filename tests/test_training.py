@@ -107,7 +107,7 @@ def test_the_letter_of_the_paper_trains_and_runs():
     paper = ReLAXConfig.paper()
     assert (paper.actions, paper.shaping, paper.state_curiosity, paper.action_curiosity) == ("signed", 0.0, 1.0, -1.0)
     assert paper.mixture == paper.gaussian_share == paper.start_noise == paper.masked_share == 0.0
-    small = {field.name: getattr(SHORT, field.name) for field in fields(SHORT) if field.type is int}
+    small = {field.name: getattr(SHORT, field.name) for field in fields(SHORT) if field.type in (int, int | None)}
     small["steps_of_return"] = paper.steps_of_return
     explainer = fitted(replace(paper, **small))
     assert len(explainer.actions_) == ROWS.shape[1]
