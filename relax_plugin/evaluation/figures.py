@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.base import CounterfactualExplainer, make_explainer
-from relax_plugin.config import ReLAXConfig
+from relax_plugin.config import AGENT_STEPS, ReLAXConfig
 from relax_plugin.evaluation.controls import RandomOrder
 from relax_plugin.evaluation.metrics import break_even, mean_over, ratio_on_common, total_rows, validity
 from relax_plugin.evaluation.tasks import CORE_TASKS, Task, load_task
@@ -162,18 +162,17 @@ def imagination(task: Task, seed: int) -> list[dict[str, Any]]:
     rows = [greedy.row("greedy", greedy)]
     for method in ("move-table", "surrogate-search"):
         rows.append(run(make_explainer(method, task.model, task.space, **options), task).row(method, greedy))
-    for training in ("model", "imagined"):
-        for name, effort in ((", policy", "policy"), ("", "search")):
-            agent = make_explainer(
-                "relax-global",
-                task.model,
-                task.space,
-                effort=effort,
-                config=ReLAXConfig(training=training),
-                progress=False,
-                **options,
-            )
-            rows.append(run(agent, task).row(f"relax-global, {training}{name}", greedy))
+    for method, effort, config in (
+        ("model, policy", "policy", ReLAXConfig(training="model")),
+        ("model", "search", ReLAXConfig(training="model")),
+        ("imagined, policy", "policy", ReLAXConfig(training="imagined")),
+        ("imagined", "search", ReLAXConfig(training="imagined")),
+        ("imagined for longer", "search", ReLAXConfig(training="imagined", steps=AGENT_STEPS)),
+    ):
+        agent = make_explainer(
+            "relax-global", task.model, task.space, effort=effort, config=config, progress=False, **options
+        )
+        rows.append(run(agent, task).row(f"relax-global, {method}", greedy))
     return rows
 
 
