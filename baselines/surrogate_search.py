@@ -1,6 +1,7 @@
 """`surrogate-search`: the search of ReLAX guided by a world model alone, without an agent.
 
-The same world model in which ReLAX trains its agent: what this reaches is what the agent itself has to beat.
+The same world model that guides the search of ReLAX beside its agent: what this reaches is what the agent itself has
+to beat.
 """
 
 from typing import Any
@@ -15,7 +16,6 @@ from relax_plugin.guided import GuidedExplainer
 from relax_plugin.imagination import imagine
 from relax_plugin.lookahead import LookaheadRanker
 from relax_plugin.search import Ranker
-from relax_plugin.world_model import SEARCH_EPOCHS
 
 
 class SurrogateSearch(GuidedExplainer):
@@ -62,7 +62,7 @@ class SurrogateSearch(GuidedExplainer):
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         self._prepare(values)
         left = int(self.query_budget) - self.fit_rows_
-        self.world_model_ = imagine(self.blackbox_, values, self.known_, left, ReLAXConfig(), rng, SEARCH_EPOCHS)
+        self.world_model_ = imagine(self.blackbox_, values, self.known_, left, ReLAXConfig(), rng, for_search=True)
 
     def _ranker(self, wide: bool) -> Ranker:
         return LookaheadRanker(self.world_model_, self.observer_, thorough=wide)

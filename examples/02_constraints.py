@@ -16,7 +16,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from relax_plugin import FeatureSpace, ReLAX, ReLAXConfig
+from relax_plugin import FeatureSpace, ReLAX
 from relax_plugin.datasets import load
 from relax_plugin.errors import ReLAXError
 
@@ -69,10 +69,10 @@ space
 # %% [markdown]
 # The list names every known word, also those that may not be chosen: somebody may have one already, and keep it.
 #
-# The agent is trained once, with fewer steps than usual to be quick, and then asked about all refused people.
+# The agent is trained once, and then asked about all refused people.
 
 # %%
-explainer = ReLAX(model, space, seed=0, config=ReLAXConfig(steps=60)).fit(X_train)
+explainer = ReLAX(model, space, seed=0).fit(X_train)
 answer = explainer.explain(refused)
 print(answer)
 answer.changes()["feature"].value_counts().to_frame("changes")

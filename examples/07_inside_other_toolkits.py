@@ -5,7 +5,7 @@
 # gives it a new use: Shapley values that start from a counterfactual.
 #
 # The task is the one of lesson 6: samples of cells, described by integers, and a random forest that says whether
-# the tumour is malignant (1) or not (0). The agent is trained once, with fewer steps than usual to be quick, and all
+# the tumour is malignant (1) or not (0). The agent is trained once, and all
 # three toolkits use that same agent.
 
 # %%
@@ -17,7 +17,7 @@ import shap
 from interpret.ext.blackbox import ReLAX as InterpretReLAX
 from IPython.display import HTML
 
-from relax_plugin import ReLAX, ReLAXConfig
+from relax_plugin import ReLAX
 from relax_plugin.adapters.dice import ReLAXDice
 from relax_plugin.adapters.shap import CounterfactualShap, compare_with_shap
 from relax_plugin.datasets import load_task
@@ -26,7 +26,7 @@ task = load_task("breast_cancer/rf")
 model, X_train = task.model, task.X_train
 malignant = task.X_test[model.predict(task.X_test) == 1]
 sample = malignant.iloc[[0]]
-explainer = ReLAX(model, task.space, seed=0, config=ReLAXConfig(steps=60)).fit(X_train)
+explainer = ReLAX(model, task.space, seed=0).fit(X_train)
 print(*explainer.explain(sample).sentences())
 sample
 

@@ -37,8 +37,8 @@ from typing import Literal
 from relax_plugin.errors import InputError
 
 NO_NUMBERS = frozenset({"actions", "training", "pretrained", "balanced"})
-AGENT_STEPS = 200  # of training an agent that is followed alone; more did not help
-SEARCH_STEPS = 60  # where a search by scores asks a world model too: on held-out rows 200 did not improve it
+AGENT_STEPS = 200  # of training, unless:
+SEARCH_STEPS = 60  # for Global with effort "search" and a good world model of scores: on held-out rows 200 did not help
 LEAST_QUERY_BUDGET = 200  # below it no world model is worth its name
 
 SHARES = frozenset(
@@ -89,7 +89,7 @@ class ReLAXConfig:
     training: Literal["model", "imagined", "auto"] = "auto"  # the model (the paper), a world model of it, or as it fits
     query_budget: int = 4000  # model rows that training in imagination may cost, all in all
     # Training (Algorithm 1)
-    steps: int | None = None  # of all episodes side by side; None: AGENT_STEPS, or SEARCH_STEPS beside a world model
+    steps: int | None = None  # of all episodes side by side; None: as AGENT_STEPS and SEARCH_STEPS say
     seconds: float | None = None  # a second budget, for impatience; the answer then depends on the machine
     episodes: int = 256  # side by side
     updates_per_step: int = 6

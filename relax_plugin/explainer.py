@@ -28,7 +28,7 @@ from relax_plugin.refine import refine
 from relax_plugin.search import Ranker
 from relax_plugin.starts import draw_starts, random_goals, typical_gap
 from relax_plugin.training import History, roll_out, score, train
-from relax_plugin.world_model import EPOCHS, SEARCH_EPOCHS, ImaginedBlackBox, WorldModel
+from relax_plugin.world_model import ImaginedBlackBox, WorldModel
 
 logger = logging.getLogger(__name__)
 
@@ -47,8 +47,8 @@ class ReLAX(GuidedExplainer):
         "policy" is the paper: the agent's own path, at most `max_changes` model calls a batch. "refined" then reverts
         changes that are not needed and bisects the others towards the original. "search" tries what the agent, and
         the world model where there is one, rank highest, within `rows_per_instance`, falls back to greedy search for
-        what is unsolved, and refines. Fit with the effort you will use: for a search, where the model gives scores,
-        `fit` is three times as quick, and its agent not the best one to follow alone.
+        what is unsolved, and refines. Fit with the variant and effort you will use: the agent of a search
+        that a world model guides too is trained for a third of the time, and not the best one to follow alone.
     rows_per_instance : int
         Model rows a query for "search".
     fallback : bool
@@ -130,7 +130,7 @@ class ReLAX(GuidedExplainer):
             checks = starts.rows(np.arange(min(self.config_.validation_rows, len(starts.start))))
         with one_thread():
             validate = partial(self._validate, world, checks)
-            self.history_ = train(env, self.agent_, self.config_, rng, validate, progress=self.progress)
+            self.history_ = train(env, self.agent_, self._for_training(), rng, validate, progress=self.progress)
 
     def _validate(self, world: BlackBox, checks: Episodes) -> dict[str, float]:
         """What the policy is worth now; `evaluation.learning` looks over its shoulder here."""
@@ -146,22 +146,27 @@ class ReLAX(GuidedExplainer):
         if mode == "auto" and not self.blackbox_.has_scores:
             return self._the_model(values, ", which answers labels only; training='imagined' would ask it far less")
         left = self.config_.query_budget - self.fit_rows_
-        epochs = SEARCH_EPOCHS if self._searches_by_scores() else EPOCHS
-        world = imagine(self.blackbox_, values, self.known_, left, self.config_, rng, epochs)
+        for_search = self._searches_by_scores()
+        world = imagine(self.blackbox_, values, self.known_, left, self.config_, rng, for_search)
         if mode == "auto" and not good_enough(world.agreement):
             model = self._the_model(values, f", since a world model of it was not good enough: {world.agreement}")
             logger.warning("training %s", self.training_)
             return model
         self.training_ = f"in imagination: {world.agreement}"
         self.world_model_ = world
-        if self._searches_by_scores() and self.config_.steps is None:
-            self.config_ = replace(self.config_, steps=SEARCH_STEPS)
         return ImaginedBlackBox(world)
 
-    def _searches_by_scores(self) -> bool:
-        """Whether a world model is as good a guide as the agent, which then needs less training.
+    def _for_training(self) -> ReLAXConfig:
+        """The settings of training: shorter, unless the user says how long, where a world model is as good a guide."""
+        guided = self.world_model_ is not None and good_enough(self.world_model_.agreement)
+        if self.config_.steps is None and guided and self._searches_by_scores():
+            return replace(self.config_, steps=SEARCH_STEPS)
+        return self.config_
 
-        Not so where labels are all that it learned from, the agent is followed alone, or Local's agents begin with it.
+    def _searches_by_scores(self) -> bool:
+        """Whether a world model that learned from scores will guide a search.
+
+        Not so where labels are all there is, the agent is followed alone, or Local's agents begin with it.
         """
         return self.blackbox_.has_scores and self.variant == "global" and self.effort == "search"
 

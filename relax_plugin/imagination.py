@@ -8,7 +8,7 @@ from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.problem import Integers
 from relax_plugin.starts import mixtures
 from relax_plugin.stepwise import Moves
-from relax_plugin.world_model import EPOCHS, Agreement, WorldModel
+from relax_plugin.world_model import EPOCHS, SEARCH_EPOCHS, Agreement, WorldModel
 
 ROUND = 1400  # rows asked at a time; another round follows while the world model is not good enough
 ENOUGH = 0.5  # share of variance explained on held-out rows from which on a world model is good enough
@@ -25,12 +25,13 @@ def imagine(
     rows: int,
     config: ReLAXConfig,
     rng: np.random.Generator,
-    epochs: int = EPOCHS,
+    for_search: bool = False,
 ) -> WorldModel:
     """A world model fitted to what is known of the model and to at most `rows` further model rows.
 
     Rows are drawn as the starts of training are, and moved as the agent moves them: single features, or up to three,
-    to quantiles, bounds and other categories.
+    to quantiles, bounds and other categories. A search checks on the model itself what it is told: `for_search` it is
+    fitted for a third of the time, if that is good enough.
     """
     space = blackbox.space
     assert space is not None
@@ -46,7 +47,9 @@ def imagine(
         fresh = moved(mixtures(values, space, config, rng, count), space, moves, rng)
         seen, answer = np.concatenate([seen, fresh]), Answer.joined(answer, blackbox.ask(fresh))
         left -= count
-        world = WorldModel(blackbox, edges, seed).fit(seen, answer, epochs)
+        world = WorldModel(blackbox, edges, seed).fit(seen, answer, SEARCH_EPOCHS if for_search else EPOCHS)
+        if for_search and not good_enough(world.agreement):  # before more rows are asked
+            world = WorldModel(blackbox, edges, seed).fit(seen, answer, EPOCHS)
     return world
 
 

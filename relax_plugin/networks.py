@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
+from torch.optim.adamw import adamw
 
 
 class MemberLinear(nn.Module):
@@ -117,13 +118,13 @@ class Adam:
         self.weights, self.rate, self.decay = list(weights), rate, decay
         self.means = [torch.zeros_like(weight) for weight in self.weights]
         self.squares = [torch.zeros_like(weight) for weight in self.weights]
-        self.steps = [torch.zeros(()) for _ in self.weights]
+        self.steps = [torch.zeros((), dtype=torch.float32) for _ in self.weights]
 
     def descend(self, loss: Tensor) -> None:
         """One step down the gradient of the loss."""
         gradients = list(torch.autograd.grad(loss, self.weights))
         with torch.no_grad():
-            adam(
+            (adamw if self.decay else adam)(
                 self.weights,
                 gradients,
                 self.means,
@@ -131,7 +132,6 @@ class Adam:
                 [],
                 self.steps,
                 fused=True,
-                decoupled_weight_decay=self.decay > 0,
                 amsgrad=False,
                 beta1=0.9,
                 beta2=0.999,

@@ -21,8 +21,9 @@ from relax_plugin.problem import Floats, Integers
 MEMBERS = 4  # networks; each never sees the quarter of the rows on which it is judged
 HIDDEN = 64
 BINS = 8  # pieces into which each number is cut for the networks, so that they can follow the steps of trees
-EPOCHS = 60  # where an agent is trained in it that will be followed alone
-SEARCH_EPOCHS = 20  # enough where a search asks the model itself: on held-out rows 60 made no difference to it
+EPOCHS = 60
+SEARCH_EPOCHS = 20  # for a search, which asks the model itself: on held-out rows it was no better with 60
+LEAST_STEPS = 200  # of the optimiser, however few rows there are
 MOST_STEPS = 1000  # of the optimiser, however many rows there are
 BATCH = 128
 LEARNING_RATE = 3e-3  # AdamW, falling linearly to a twentieth
@@ -111,7 +112,7 @@ class WorldModel:
         seen = torch.stack([torch.nonzero(fold != m)[: n - n // MEMBERS - 1, 0] for m in range(MEMBERS)])
         optimizer = Adam(list(self.network.parameters()), LEARNING_RATE, WEIGHT_DECAY)
         batch = min(BATCH, seen.shape[1])
-        steps = min(epochs * max(n // batch, 1), MOST_STEPS)
+        steps = min(max(epochs * (n // batch), LEAST_STEPS), MOST_STEPS)
         for step in range(steps):
             drawn = torch.randint(0, seen.shape[1], (MEMBERS, batch), generator=self.generator)
             rows = seen.gather(1, drawn)

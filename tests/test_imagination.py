@@ -3,6 +3,8 @@
 import json
 import logging
 import struct
+import subprocess
+import sys
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -22,9 +24,11 @@ from reference.tiny import (
     two_class_labels,
     two_class_probabilities,
 )
+from sklearn.base import clone
 
 from relax_plugin import BlackBox, FeatureSpace, Goal, ReLAX, ReLAXConfig, imagination, world_model
 from relax_plugin.baselines.surrogate_search import SurrogateSearch
+from relax_plugin.config import AGENT_STEPS, SEARCH_STEPS
 from relax_plugin.errors import InputError, UnsupportedError
 from relax_plugin.imagination import ENOUGH, ROUND, imagine, moved
 from relax_plugin.stepwise import Moves
@@ -113,31 +117,52 @@ def two_class():
 @pytest.mark.parametrize(
     ("kind", "options", "steps", "epochs"),
     [
-        ("scores", {}, 4, 2),
-        ("regressor", {}, 4, 2),
-        ("scores", {"effort": "policy"}, 7, 3),
-        ("scores", {"effort": "refined"}, 7, 3),
-        ("scores", {"variant": "local"}, 7, 3),  # whose agents begin with Global's
-        ("labels only", {}, 7, 3),
-        ("noise", {}, 7, 2),  # no world model: the search has nothing but the agent
-        ("scores", {"config": replace(QUICK, steps=5)}, 5, 2),  # as the user says
+        ("scores", {}, 4, [2]),
+        ("regressor", {}, 4, [2]),
+        ("scores", {"effort": "policy"}, 7, [3]),
+        ("scores", {"effort": "refined"}, 7, [3]),
+        ("scores", {"variant": "local"}, 7, [3]),  # whose agents begin with Global's
+        ("labels only", {}, 7, [3]),
+        ("noise", {}, 7, [2, 3]),  # not good enough, not even with all epochs: the search has only the agent
+        ("noise", {"config": replace(QUICK, steps=None, training="imagined", query_budget=1000)}, 7, [2, 3]),
+        ("scores", {"config": replace(QUICK, steps=5)}, 5, [2]),  # as the user says
     ],
 )
 def test_an_agent_is_trained_for_less_beside_a_world_model(kind, options, steps, epochs, monkeypatch):
     monkeypatch.setattr("relax_plugin.training.AGENT_STEPS", 7)
     monkeypatch.setattr("relax_plugin.explainer.SEARCH_STEPS", 4)
-    monkeypatch.setattr("relax_plugin.explainer.EPOCHS", 3)
-    monkeypatch.setattr("relax_plugin.explainer.SEARCH_EPOCHS", 2)
-    monkeypatch.setattr("relax_plugin.imagination.ENOUGH", 0.0)
-    seen = []
-    fit = world_model.WorldModel.fit
+    monkeypatch.setattr(imagination, "EPOCHS", 3)
+    monkeypatch.setattr(imagination, "SEARCH_EPOCHS", 2)
+    seen, fit = [], world_model.WorldModel.fit
     monkeypatch.setattr(world_model.WorldModel, "fit", lambda self, *rows: (seen.append(rows[2]), fit(self, *rows))[1])
     _, model, rows, own = case(kind)
-    training = "imagined" if kind == "labels only" else "auto"
-    config = replace(QUICK, steps=None, training=training, query_budget=300)
+    config = replace(QUICK, steps=None, training="imagined" if kind == "labels only" else "auto", query_budget=1000)
     explainer = fitted(model, rows, **{"config": config, **own, **options})
     assert explainer.history_.frame()["step"].iloc[-1] == steps
-    assert set(seen) == {epochs}
+    assert seen == epochs
+
+
+def test_how_long_is_decided_anew_at_every_fit(tmp_path):
+    explainer = fitted(config=replace(QUICK, steps=None))
+    assert explainer.history_.frame()["step"].iloc[-1] == SEARCH_STEPS < AGENT_STEPS
+    explainer.save(tmp_path / "agent")
+    loaded = ReLAX.load(tmp_path / "agent", model=two_class_probabilities)
+    for again in (explainer, loaded, clone(loaded)):
+        again.set_params(effort="policy", progress=False, config=replace(again.config, patience=100)).fit(ROWS)
+        assert again.history_.frame()["step"].iloc[-1] == AGENT_STEPS
+
+
+def test_fit_does_not_import_the_compiler_of_torch():
+    """It would take more than a second, as much as all of the training."""
+    program = (
+        "import sys, numpy as np; from relax_plugin import ReLAX, ReLAXConfig; "
+        "rows = np.random.default_rng(0).standard_normal((100, 3)); "
+        "model = lambda x: np.column_stack([1 / (1 + np.exp(x.sum(1))), 1 / (1 + np.exp(-x.sum(1)))]); "
+        "ReLAX(model, config=ReLAXConfig(steps=2), progress=False).fit(rows).explain(rows[:2]); "
+        "print('torch._dynamo' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "False"
 
 
 # Which rows are asked

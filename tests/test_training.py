@@ -354,6 +354,7 @@ INVALID = [
     {"actions": "sideways"},
     {"steps": 0},
     {"steps": 2.5},
+    {"steps": "60"},
     {"batch": 0},
     {"hidden": -3},
     {"learning_rate": -1e-3},

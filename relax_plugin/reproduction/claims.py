@@ -14,7 +14,9 @@ from relax_plugin.reproduction.plan import ALONE, ARCHITECTURES, LAMBDAS, MOST_C
 
 LARGEST, SMALLEST = "sonar/mlp", "sonar/mlp-64"
 SAME = f"same_validity@{MOST_CHANGES}"  # of Global, on the rows that the other was given
-NEVER_WORSE = "Local keeps Global's answer where that is better, so it can tie or win, not lose"
+NEVER_WORSE = (
+    "Local keeps the answer of the Global it began with where that is better, so it can tie or win, not lose to that"
+)
 
 Tables = Mapping[str, pd.DataFrame]
 

@@ -84,7 +84,7 @@ VARIANTS: dict[str, ReLAXConfig] = {
 
 SECONDS: Mapping[str, tuple[float, float]] = {
     "relax-global": (2.0, 0.003),
-    "relax-global, policy": (5.0, 0.001),
+    f"relax-global{ALONE}": (5.0, 0.001),
     "relax-local": (5.5, 0.14),
     "nearest-ct": (0.1, 0.015),
     "greedy": (0.1, 0.006),
@@ -132,8 +132,10 @@ class Case:
 
     @property
     def expected_seconds(self) -> float:
-        alone = self.explainer == "relax-global" and self.options.get("effort") == "policy"
-        fit, each = SECONDS[self.explainer + ALONE * alone]
+        name = self.explainer
+        if name == "relax-global" and self.options.get("effort") == "policy":
+            name += ALONE
+        fit, each = SECONDS[name]
         return fit + each * (self.rows or TEST_ROWS[self.task.partition("/")[0]])
 
 

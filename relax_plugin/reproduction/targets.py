@@ -66,7 +66,7 @@ def _quicker(sparsity: pd.DataFrame, models: pd.DataFrame, method: str) -> Targe
     evidence = "share of its seconds: " + _listed(shares)
     if len(shares) > 1:
         together = sum(ours[task] for task in shares) / sum(theirs[task] for task in shares)
-        evidence += f"; of all these tasks together, which is how Table 4 counts, {together:.2g}"
+        evidence += f"; of all of them together {together:.2g}"
     if not met and shares and set(theirs) <= set(untrained):  # how much of it training could be blamed for
         rest = {task: untrained[task] / theirs[task] for task in theirs}
         evidence += "; of the same search on the same world model with no agent trained at all: " + _listed(rest)
