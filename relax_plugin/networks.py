@@ -110,8 +110,8 @@ class ParameterNetwork(nn.Module):
 class Adam:
     """torch's own fused Adam (AdamW, if weights decay) without `torch.optim.Adam` around it.
 
-    The first of those that a process makes imports the compiler, 1.2 seconds, and its step takes longer than the
-    arithmetic does for networks this small. `tests/test_agent.py` holds the two to the same last bit.
+    The first of those that a process makes imports the compiler, which takes as long as training for a search does.
+    `tests/test_agent.py` holds the two to the same last bit.
     """
 
     def __init__(self, weights: Sequence[Tensor], rate: float, decay: float = 0.0) -> None:
