@@ -44,7 +44,7 @@ bench: venv
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only --benchmark-json=$(BENCH_OUTPUT)/benchmarks.json
 	$(BIN)/python tests/benchmarks/ratios.py $(BENCH_OUTPUT)/benchmarks.json
 
-# Quality: the tables of the README, some 25 minutes.
+# Quality: the tables of the README about ReLAX, some 25 minutes.
 figures: venv
 	$(BIN)/relax-plugin bench --output $(BENCH_OUTPUT)/judge
 	$(BIN)/relax-plugin figures --output $(BENCH_OUTPUT)
