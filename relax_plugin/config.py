@@ -38,7 +38,7 @@ from relax_plugin.errors import InputError
 
 NO_NUMBERS = frozenset({"actions", "training", "pretrained", "balanced"})
 AGENT_STEPS = 200  # of training, unless:
-SEARCH_STEPS = 60  # Global, effort "search", a good world model of scores: 200 gain .2 % of L1 on held-out training rows
+SEARCH_STEPS = 60  # Global, effort "search", a good world model of scores: 200 gain .2 % of L1 on held-out rows
 LEAST_QUERY_BUDGET = 200  # below it no world model is worth its name
 
 SHARES = frozenset(
