@@ -247,10 +247,38 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
 
 def whole_number(name: str, value: Any, least: int) -> int:
     """The value as an int, or a sentence that says what would be accepted."""
-    number = isinstance(value, int | float | np.number) and np.isfinite(value)
-    if not number or value != int(value) or value < least:
+    if not _is_number(value) or value != int(value) or value < least:
         raise InputError(f"{name} is {value!r}, but must be a whole number of at least {least}.")
     return int(value)
 
 
-__all__ = ["CounterfactualExplainer", "Supports", "list_explainers", "make_explainer", "whole_number"]
+def real_number(name: str, value: Any, low: float, high: float) -> float:
+    """The value as a float, or a sentence that says what would be accepted."""
+    if not _is_number(value) or not low <= value <= high:
+        upper = f" to {high:g}" if np.isfinite(high) else " on"
+        raise InputError(f"{name} is {value!r}, but must be a number from {low:g}{upper}.")
+    return float(value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """The value as a bool, or a sentence that says what would be accepted."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name} is {value!r}, but must be True or False.")
+    return bool(value)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool | np.bool_):
+        return False
+    return isinstance(value, int | np.integer) or (isinstance(value, float | np.floating) and bool(np.isfinite(value)))
+
+
+__all__ = [
+    "CounterfactualExplainer",
+    "Supports",
+    "flag",
+    "list_explainers",
+    "make_explainer",
+    "real_number",
+    "whole_number",
+]
