@@ -1,17 +1,25 @@
-"""The registry: explainers by name, imported when asked for."""
+"""The registry: explainers by name, imported when asked for.
 
+Which options a built-in explainer has is read off its source, so that a misspelt one is refused without importing the
+libraries that the explainer itself needs.
+"""
+
+import ast
 import inspect
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from relax_plugin.errors import UnknownNameError, did_you_mean
-from relax_plugin.features import FeatureSpace
 
 if TYPE_CHECKING:
     from relax_plugin.base import CounterfactualExplainer
+    from relax_plugin.features import FeatureSpace
 
 ENTRY_POINT_GROUP = "relax_plugin.explainers"
 
@@ -58,11 +66,11 @@ def explainer_class(name: str) -> tuple[type["CounterfactualExplainer"], dict[st
         if not callable(explainer) or not hasattr(explainer, "supports"):
             raise UnknownNameError(f"{where} is no subclass of CounterfactualExplainer.")
         return explainer, {}
-    raise UnknownNameError(f"there is no explainer {name!r}; {did_you_mean(name, list_explainers())}")
+    raise _unknown(name)
 
 
 def make_explainer(
-    name: str, model: Any, space: FeatureSpace | None = None, **options: Any
+    name: str, model: Any, space: "FeatureSpace | None" = None, **options: Any
 ) -> "CounterfactualExplainer":
     """An explainer by name, with its options; an unknown option is an error."""
     check_options(name, options)
@@ -70,13 +78,56 @@ def make_explainer(
     return explainer(model, space, **preset, **options)
 
 
+def check_name(name: str) -> None:
+    """Refuse a name that is not in the registry; nothing is imported."""
+    if name not in BUILT_IN and name not in _entry_points():
+        raise _unknown(name)
+
+
 def check_options(name: str, options: Iterable[str]) -> None:
     """Refuse options that the explainer of that name does not have."""
-    explainer, preset = explainer_class(name)
-    known = [p for p in inspect.signature(explainer).parameters if p not in ("model", "space", *preset)]
+    known = option_names(name)
     for option in options:
         if option not in known:
             raise UnknownNameError(f"{name!r} has no option {option!r}; {did_you_mean(option, known)}")
+
+
+def option_names(name: str) -> list[str]:
+    """The options of an explainer; of a built-in one they are read off its source, without importing it."""
+    if name in BUILT_IN:
+        where, preset = BUILT_IN[name]
+        parameters = _parameters(*where.split(":"))
+    else:
+        explainer, preset = explainer_class(name)
+        parameters = tuple(inspect.signature(explainer).parameters)
+    return [parameter for parameter in parameters if parameter not in ("model", "space", *preset)]
+
+
+@cache
+def _parameters(module: str, name: str) -> tuple[str, ...]:
+    """The parameters of a class of this package, in order, from its own `__init__` or that of its base."""
+    spec = find_spec(module)
+    assert spec is not None and spec.origin is not None
+    body = ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body
+    imported = {
+        alias.asname or alias.name: (str(node.module), alias.name)
+        for node in body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
+    if name not in classes:
+        return _parameters(*imported[name])
+    for node in classes[name].body:
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+            return tuple(argument.arg for argument in (*node.args.args[1:], *node.args.kwonlyargs))
+    (base,) = classes[name].bases
+    assert isinstance(base, ast.Name)
+    return _parameters(module, base.id)
+
+
+def _unknown(name: str) -> UnknownNameError:
+    return UnknownNameError(f"there is no explainer {name!r}; {did_you_mean(name, list_explainers())}")
 
 
 def _entry_points() -> dict[str, EntryPoint]:
