@@ -3,11 +3,8 @@
 Whatever an explainer calls found is asked of the raw model again and held against every constraint here.
 """
 
-import ast
 import json
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -16,79 +13,18 @@ import pandas as pd
 
 from relax_plugin.base import make_explainer
 from relax_plugin.blackbox import Answer, BlackBox
-from relax_plugin.errors import InputError, MissingExtraError, UnsupportedError
+from relax_plugin.errors import MissingExtraError, UnsupportedError
 from relax_plugin.evaluation import metrics
-from relax_plugin.evaluation.tasks import Task, load_task
+from relax_plugin.evaluation.tasks import Task
+from relax_plugin.evaluation.units import COLUMNS, Method, Row, Unit
 from relax_plugin.features import Values
 from relax_plugin.goal import BoundGoal, Goal
 from relax_plugin.problem import Booleans, Floats, Integers
 from relax_plugin.results import Counterfactuals, shown
 
-Row = dict[str, Any]
 NEIGHBOURS = 5  # training rows of the reached answer that plausibility is measured by
 
-UNIT_COLUMNS = ("task", "method", "seed", "state", "reason", "instances", "features", "kind", "max_changes")
-COST_COLUMNS = tuple(f"{part}_{what}" for part in ("fit", "explain") for what in ("seconds", "cpu", "rows", "calls"))
-TIME_COLUMNS = ("model_seconds", "task_seconds", "harness_seconds")
-INSTANCE_COLUMNS = (
-    *("instance", "claimed", "valid", "violations", "sparsity", "proximity", "redundant", "inside_box"),
-    *("neighbour_distance", "found_count", "diversity", "before", "after", "probability_before", "probability_after"),
-    *("stage", "sentence", "rows", "query", "changes"),
-)
-COLUMNS = (*UNIT_COLUMNS, *INSTANCE_COLUMNS, *COST_COLUMNS, *TIME_COLUMNS)
-
-
-@dataclass(frozen=True)
-class Method:
-    """An explainer of the registry with options, and the label it has in tables."""
-
-    label: str
-    explainer: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def parse(cls, text: str) -> "Method":
-        """A name, or a name with options such as `relax-global:effort=policy,rows_per_instance=120`."""
-        name, _, tail = text.partition(":")
-        options = {}
-        for part in tail.split(",") if tail else ():
-            key, equals, value = part.partition("=")
-            if not key or not equals:
-                raise InputError(f"method {text!r} has the option {part!r}; write name:option=value,option=value.")
-            options[key] = _literal(value)
-        return cls(text, name, options)
-
-
-@dataclass(frozen=True)
-class Unit:
-    """What is run, timed and stored as a whole: one method on one task with one seed."""
-
-    task: str | Task
-    method: Method
-    seed: int
-    rows: int | None = None  # at most so many test rows, the first ones
-    n: int = 1  # counterfactuals asked for each
-    max_changes: int | None = None  # for every method; None: each method's own default
-
-    @property
-    def task_name(self) -> str:
-        return self.task if isinstance(self.task, str) else self.task.name
-
-    @property
-    def key(self) -> tuple[str, str, int]:
-        return self.task_name, self.method.label, self.seed
-
-    def load(self) -> Task:
-        return load_task(self.task, seed=self.seed) if isinstance(self.task, str) else self.task
-
-    def failure(self, state: str, reason: str, known: Mapping[str, Any] | None = None) -> Row:
-        """The single row of a unit that gave no counterfactuals."""
-        row: Row = dict.fromkeys(COLUMNS, np.nan)
-        nothing = {"claimed": False, "valid": False, "changes": "[]"}
-        nothing |= dict.fromkeys(("instances", "features", "violations", "found_count"), 0)
-        texts = dict.fromkeys(("kind", "before", "after", "stage", "sentence", "query"), "")
-        row |= {"task": self.task_name, "method": self.method.label, "seed": self.seed, "instance": -1}
-        return row | nothing | texts | {"state": state, "reason": reason} | dict(known or {})
+__all__ = ["COLUMNS", "NEIGHBOURS", "Examination", "Method", "Row", "Unit", "judge"]
 
 
 def judge(unit: Unit, task: Task) -> list[Row]:
@@ -278,13 +214,6 @@ class _Clock:
     def _now(self) -> Row:
         asked = {"rows": self.blackbox.rows_asked, "calls": self.blackbox.calls}
         return {"seconds": time.perf_counter(), "cpu": time.process_time(), **asked}
-
-
-def _literal(text: str) -> Any:
-    try:
-        return ast.literal_eval(text)
-    except (SyntaxError, ValueError):
-        return text
 
 
 def _json(data: Any) -> str:

@@ -1,26 +1,23 @@
 """Tasks: the paper's data sets, each split and with a model of the paper trained on it.
 
 The structures of the models are the paper's (ReLAX, table of models). Hyper-parameters that the paper does not give
-are the libraries' defaults, except where a comment says why.
+are the libraries' defaults, except where a comment says why. scikit-learn and the data sets are imported when a task is
+made: a name can be refused without them.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
-from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
-from sklearn.model_selection import train_test_split
-from sklearn.neural_network import MLPClassifier, MLPRegressor
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
-
-from relax_plugin import datasets
 from relax_plugin.errors import MissingExtraError, UnknownNameError, did_you_mean
-from relax_plugin.features import FeatureSpace
-from relax_plugin.goal import Goal
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from relax_plugin.datasets import Dataset
+    from relax_plugin.features import FeatureSpace
+    from relax_plugin.goal import Goal
 
 TREES = 100  # ReLAX, table of models: every forest and every boosting has 100 trees
 TEST_SHARE = 0.3  # ReLAX §5.1: 70% training, 30% test
@@ -64,10 +61,10 @@ class Task:
 
     name: str
     model: Any
-    space: FeatureSpace
-    goal: Goal | None
-    X_train: pd.DataFrame
-    X_test: pd.DataFrame
+    space: "FeatureSpace"
+    goal: "Goal | None"
+    X_train: "pd.DataFrame"
+    X_test: "pd.DataFrame"
     y_train: "pd.Series[Any]"
     y_test: "pd.Series[Any]"
 
@@ -94,6 +91,8 @@ def available_tasks() -> list[str]:
 
 def describe_tasks() -> list[dict[str, Any]]:
     """What `load_task` knows, without training anything: name, kind, size and model of each task."""
+    from relax_plugin import datasets
+
     described = []
     for name, recipe in _RECIPES.items():
         dataset = datasets.load(recipe.dataset)
@@ -143,6 +142,8 @@ def load_task(name: str, seed: int = 0, parameters: Mapping[str, Any] | None = N
 
 def split_task(name: str, seed: int = 0) -> tuple[Any, list[Any]]:
     """The untrained model of a task and its rows: `X_train, X_test, y_train, y_test`, as `load_task` uses them."""
+    from relax_plugin import datasets
+
     check_task_name(name)
     recipe = _RECIPES[ALIASES.get(name, name)]
     return recipe.make_model(seed), _split(datasets.load(recipe.dataset), seed)
@@ -154,13 +155,19 @@ def check_task_name(name: str) -> None:
         raise UnknownNameError(f"There is no task {name!r}; {did_you_mean(name, available_tasks())}")
 
 
-def _split(dataset: datasets.Dataset, seed: int) -> list[Any]:
+def _split(dataset: "Dataset", seed: int) -> list[Any]:
+    from sklearn.model_selection import train_test_split
+
     stratify = dataset.y if dataset.task == "classification" else None
     return list(train_test_split(dataset.X, dataset.y, test_size=TEST_SHARE, random_state=seed, stratify=stratify))
 
 
 @cache
 def _make_task(name: str, seed: int, parameters: tuple[tuple[str, Any], ...]) -> Task:
+    from relax_plugin import datasets
+    from relax_plugin.features import FeatureSpace
+    from relax_plugin.goal import Goal
+
     recipe = _RECIPES[name]
     dataset = datasets.load(recipe.dataset)
     X_train, X_test, y_train, y_test = _split(dataset, seed)
@@ -171,11 +178,19 @@ def _make_task(name: str, seed: int, parameters: tuple[tuple[str, Any], ...]) ->
 
 
 def _forest(seed: int) -> Any:
+    from sklearn.ensemble import RandomForestClassifier
+
     return RandomForestClassifier(n_estimators=TREES, random_state=seed, n_jobs=1)
 
 
 def _mixed_forest(seed: int) -> Any:
     """A forest on one-hot categories, taking the raw frame of strings and numbers."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    from relax_plugin import datasets
+
     categorical = list(datasets.load("german").constraints["categorical"])
     columns = ColumnTransformer(
         [("categories", OneHotEncoder(handle_unknown="ignore", sparse_output=False), categorical)],
@@ -185,6 +200,8 @@ def _mixed_forest(seed: int) -> Any:
 
 
 def _boosted_stumps(seed: int) -> Any:
+    from sklearn.ensemble import AdaBoostClassifier
+
     return AdaBoostClassifier(n_estimators=TREES, learning_rate=0.5, random_state=seed)
 
 
@@ -200,24 +217,38 @@ def _gradient_boosting(seed: int) -> Any:
 
 def _network(hidden: tuple[int, int]) -> Callable[[int], Any]:
     def make(seed: int) -> Any:
-        network = MLPClassifier(hidden, alpha=PENALTY, max_iter=TRAINING_EPOCHS, random_state=seed)
-        return Pipeline([("scale", StandardScaler()), ("network", network)])
+        from sklearn.neural_network import MLPClassifier
+
+        return _scaled(MLPClassifier(hidden, alpha=PENALTY, max_iter=TRAINING_EPOCHS, random_state=seed))
 
     return make
 
 
 def _waveform_network(seed: int) -> Any:
+    from sklearn.neural_network import MLPClassifier
+
     # Early stopping trains in a third of the time, at the same accuracy.
     network = MLPClassifier(
         (100, 200), alpha=WAVEFORM_PENALTY, early_stopping=True, max_iter=TRAINING_EPOCHS, random_state=seed
     )
-    return Pipeline([("scale", StandardScaler()), ("network", network)])
+    return _scaled(network)
 
 
 def _regression_network(seed: int) -> Any:
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.neural_network import MLPRegressor
+    from sklearn.preprocessing import StandardScaler
+
     network = MLPRegressor(hidden_layer_sizes=(50, 128), alpha=PENALTY, max_iter=TRAINING_EPOCHS, random_state=seed)
-    pipeline = Pipeline([("scale", StandardScaler()), ("network", network)])
-    return TransformedTargetRegressor(pipeline, transformer=StandardScaler())
+    return TransformedTargetRegressor(_scaled(network), transformer=StandardScaler())
+
+
+def _scaled(network: Any) -> Any:
+    """A network behind a scaler."""
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return Pipeline([("scale", StandardScaler()), ("network", network)])
 
 
 _RECIPES = {
