@@ -7,33 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from reference.problems import ORIGIN, TRAINING, problem_of
 
 from relax_plugin import BlackBox, FeatureSpace, Goal
 from relax_plugin.problem import Problem
 from relax_plugin.refine import LEAST_HALVINGS, bisect, refine, revert, undo
 from relax_plugin.stepwise import Moves, greedy_search
 
-TRAINING = np.array([[0.001234567, 0.0012345, 0.0012345], [10.0012345, 10.0012345, 10.0012345]])
-
-
-def problem_of(
-    function: Callable[[Any], Any],
-    start: Any,
-    rows: Any = TRAINING,
-    goal: Goal | None = None,
-    max_changes: int = 3,
-    **space_options: Any,
-) -> Problem:
-    """The queries `start` of a regressor that is to reach 1, or another goal."""
-    space = FeatureSpace.infer(rows, **space_options)
-    box = BlackBox(lambda rows: function(np.asarray(rows, dtype=float)), space, task="regression")
-    start = np.array(start, dtype=float)
-    before = box.ask(start)
-    bound = (goal or Goal.between(1, np.inf)).bind(box, before)
-    return Problem(space, box, start, before, bound, space.limits(), max_changes, np.zeros(len(start), dtype=np.int64))
-
-
-ORIGIN = [[0.0, 0.0, 0.0]]
 ALL = np.array([[10.0, 10.0, 10.0]])
 ONE = np.array([0])
 
@@ -202,6 +182,22 @@ def test_bisect_keeps_to_the_rows_of_each_query() -> None:
         least = LEAST_HALVINGS * np.array([2, 1])  # for each candidate, however few rows are left
         assert (problem.rows <= np.maximum(most, least)).all()
         assert (problem.rows > 0).all()
+
+
+def test_a_candidate_that_is_behind_is_shortened_as_long_as_it_may_win() -> None:
+    """The second is ahead at first, but cannot come below 8; the first, further away, can come down to 1."""
+    problem = problem_of(lambda x: np.maximum(x[:, 0], x[:, 1] / 8), ORIGIN)
+    values = np.array([[10.0, 0, 0], [0.0, 9, 0]])
+    shortened = bisect(problem, values, np.array([0, 0]), no_worth(values), 12, np.full(1, 100))
+    assert 1.0 <= shortened[0, 0] <= 1.1
+
+
+def test_a_candidate_that_cannot_win_is_given_up() -> None:
+    """Both changes of the second stay long whatever becomes of the first of them: no row is spent on it."""
+    problem = problem_of(lambda x: np.maximum(x[:, 0], np.minimum(x[:, 1], x[:, 2]) / 9), ORIGIN)
+    values = np.array([[1.5, 0, 0], [0.0, 9.5, 9.5]])
+    shortened = bisect(problem, values, np.array([0, 0]), no_worth(values), 12, np.full(1, 100))
+    assert shortened[1].tolist() == [0, 9.5, 9.5]
 
 
 def test_every_trial_is_charged_to_its_query() -> None:
