@@ -12,7 +12,10 @@ from relax_plugin.goal import Goal
 from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
 from relax_plugin.refine import undo
 
-CHUNK = 256  # queries whose distances to all training rows are held at once
+CHUNK = 256  # queries whose neighbours are asked about together
+DISTANCES = 4_000_000  # between queries and training rows that are held at once: bounds the memory
+TRAINING_CHUNK = 16_384  # training rows whose columns are held at once
+ASKED = 65_536  # training rows asked about at once: bounds what the model needs for its answer
 ROUNDS = (1, 9, 90)  # neighbours tried in turn by the queries that are still unsolved
 REVERTED_OVER = 10  # neighbours among which the reverted form chooses
 
@@ -55,7 +58,12 @@ class NearestCT(CounterfactualExplainer):
         self._learn_answers()
 
     def _learn_answers(self) -> None:
-        self.answers_ = self.blackbox_.ask(self.neighbours_)
+        rows = self.neighbours_
+        parts = [self.blackbox_.ask(rows[first : first + ASKED]) for first in range(0, len(rows), ASKED)]
+        scores = [part.scores for part in parts if part.scores is not None]
+        self.answers_ = Answer(
+            np.concatenate([part.output for part in parts]), np.concatenate(scores) if scores else None
+        )
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         made = Proposals.empty(problem, n)
@@ -89,19 +97,29 @@ class NearestCT(CounterfactualExplainer):
 
     def _order(self, problem: Problem) -> tuple[Integers, Integers]:
         """Training rows whose answers meet each query's goal, by distance; and how many there are."""
+        most = min(len(self.neighbours_), sum(ROUNDS) + len(self.space_))
+        order, available = np.empty((len(problem), most), dtype=np.int64), np.empty(len(problem), dtype=np.int64)
         movable = np.asarray(~np.broadcast_to(problem.limits.frozen, problem.start.shape).all(axis=0))
-        distance = pairwise_distances(
-            _l1_columns(problem.space, problem.start, movable),
-            _l1_columns(problem.space, self.neighbours_, movable),
-            metric="manhattan",
-        )
-        answers: Answer = self.answers_.rows(np.tile(np.arange(len(self.neighbours_)), len(problem)))
-        met = problem.goal.rows(np.repeat(np.arange(len(problem)), len(self.neighbours_))).met(answers)
-        distance[~met.reshape(distance.shape)] = np.inf
-        most = min(distance.shape[1], sum(ROUNDS) + len(self.space_))
-        nearest = np.argpartition(distance, most - 1, axis=1)[:, :most]
-        inner = np.argsort(np.take_along_axis(distance, nearest, axis=1), axis=1, kind="stable")
-        return np.take_along_axis(nearest, inner, axis=1), np.minimum(np.isfinite(distance).sum(axis=1), most)
+        size = max(1, DISTANCES // len(self.neighbours_))
+        for first in range(0, len(problem), size):
+            index = np.arange(first, min(first + size, len(problem)))
+            order[index], available[index] = _first_of_each(self._distances(problem, index, movable), most)
+        return order, available
+
+    def _distances(self, problem: Problem, index: Integers, movable: Booleans) -> Floats:
+        """From some queries to every training row (queries, training rows); infinite where its answer misses the goal.
+
+        Filled in piece by piece: what is needed on the way, above all the columns of categories, would be far larger.
+        """
+        queries = _l1_columns(problem.space, problem.start[index], movable)
+        distance = np.empty((len(index), len(self.neighbours_)))
+        for first in range(0, len(self.neighbours_), TRAINING_CHUNK):
+            rows = np.arange(first, min(first + TRAINING_CHUNK, len(self.neighbours_)))
+            columns = _l1_columns(problem.space, self.neighbours_[rows], movable)
+            goal = problem.goal.rows(np.repeat(index, len(rows)))
+            met = goal.met(self.answers_.rows(np.tile(rows, len(index)))).reshape(len(index), len(rows))
+            distance[:, rows] = np.where(met, pairwise_distances(queries, columns, metric="manhattan"), np.inf)
+        return distance
 
     def _valid(self, problem: Problem, candidates: Values, owner: Integers) -> tuple[Floats, Integers]:
         """The candidates moved within the limits that meet the goal, made sparser as far as asked."""
@@ -111,6 +129,13 @@ class NearestCT(CounterfactualExplainer):
         candidates, _ = undo(problem, candidates, owner, down_to=1 if self.reverted else problem.max_changes)
         few = (candidates != problem.start[owner]).sum(axis=1) <= problem.max_changes
         return candidates[few], owner[few]
+
+
+def _first_of_each(distance: Floats, most: int) -> tuple[Integers, Integers]:
+    """Positions of the smallest distances of each row in ascending order, and how many of them are finite."""
+    nearest = np.argpartition(distance, most - 1, axis=1)[:, :most]
+    inner = np.argsort(np.take_along_axis(distance, nearest, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(nearest, inner, axis=1), np.minimum(np.isfinite(distance).sum(axis=1), most)
 
 
 def _choose(

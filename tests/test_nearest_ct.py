@@ -1,0 +1,148 @@
+"""`nearest-ct`: the distance it sorts by, and that pieces of any size give the answers of one piece in less memory."""
+
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import pairwise_distances
+
+from relax_plugin import FeatureSpace, Goal
+from relax_plugin.baselines import nearest_ct
+from relax_plugin.baselines.nearest_ct import ROUNDS, NearestCT, _l1_columns
+from relax_plugin.problem import Integers, Problem
+
+RNG = np.random.default_rng(3)
+ROWS = 400
+MIXED = pd.DataFrame(
+    {
+        "amount": RNG.normal(size=ROWS).round(1),  # coarse, so that many rows are equally far
+        "count": RNG.integers(0, 4, ROWS),
+        "town": RNG.choice(["Rome", "Bonn", "Oslo"], ROWS),
+        "owns": RNG.random(ROWS) > 0.5,
+    }
+)
+MEBIBYTE = 2**20
+
+
+def chances(rows: pd.DataFrame) -> Any:
+    logit = rows["amount"].to_numpy(float) + rows["count"].to_numpy(float) - 1.5 + 2 * (rows["town"] == "Rome")
+    chance = 1 / (1 + np.exp(-np.asarray(logit)))
+    return np.column_stack([1 - chance, chance])
+
+
+class Unchunked(NearestCT):
+    """The formula over all queries and all training rows at once."""
+
+    def _learn_answers(self) -> None:
+        self.answers_ = self.blackbox_.ask(self.neighbours_)
+
+    def _order(self, problem: Problem) -> tuple[Integers, Integers]:
+        movable = np.asarray(~np.broadcast_to(problem.limits.frozen, problem.start.shape).all(axis=0))
+        queries = _l1_columns(problem.space, problem.start, movable)
+        distance = pairwise_distances(
+            queries, _l1_columns(problem.space, self.neighbours_, movable), metric="manhattan"
+        )
+        answers = self.answers_.rows(np.tile(np.arange(len(self.neighbours_)), len(problem)))
+        met = problem.goal.rows(np.repeat(np.arange(len(problem)), len(self.neighbours_))).met(answers)
+        distance[~met.reshape(distance.shape)] = np.inf
+        most = min(distance.shape[1], sum(ROUNDS) + len(self.space_))
+        nearest = np.argpartition(distance, most - 1, axis=1)[:, :most]
+        inner = np.argsort(np.take_along_axis(distance, nearest, axis=1), axis=1, kind="stable")
+        return np.take_along_axis(nearest, inner, axis=1), np.minimum(np.isfinite(distance).sum(axis=1), most)
+
+
+class Compared(NearestCT):
+    """Compares every order it makes with that formula's."""
+
+    def _order(self, problem: Problem) -> tuple[Integers, Integers]:
+        made = super()._order(problem)
+        expected = Unchunked._order(self, problem)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(made[0], expected[0])
+        np.testing.assert_array_equal(made[1], expected[1])
+        return made
+
+
+@pytest.fixture(
+    params=[(1, 37, 11), (900, 150, 90), (10**9, 10**9, 10**9)], ids=["a query each", "pieces", "one piece"]
+)
+def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Pieces of one query, of a few that divide nothing evenly, and everything in one."""
+    for name, size in zip(("DISTANCES", "TRAINING_CHUNK", "ASKED"), request.param, strict=True):
+        monkeypatch.setattr(nearest_ct, name, size)
+    yield
+
+
+@pytest.mark.usefixtures("pieces")
+@pytest.mark.parametrize("reverted", [False, True])
+def test_pieces_of_any_size_give_the_order_and_the_answers_of_the_whole(reverted: bool) -> None:
+    space = FeatureSpace.infer(MIXED, increase_only=["count"])
+    queries = MIXED[:25]
+    ours = Compared(chances, space, reverted=reverted, max_changes=3).fit(MIXED)
+    whole = Unchunked(chances, space, reverted=reverted, max_changes=3).fit(MIXED)
+    for options in ({}, {"n": 3}, {"vary": ["amount", "town"]}, {"goal": Goal.to(1, min_probability=0.9)}):
+        first, second = ours.explain(queries, **options), whole.explain(queries, **options)
+        pd.testing.assert_frame_equal(first.frame, second.frame, check_exact=True)
+        assert first.rows_queried.tolist() == second.rows_queried.tolist()
+        assert first.found.any()
+    assert ours.fit_rows_ == whole.fit_rows_
+
+
+def two_ways(number: float) -> pd.DataFrame:
+    """A query, a row of another town, and one whose number is so many standard deviations away."""
+    rows = pd.DataFrame({"x": [0.0, 0.0, 1.0, -50.0, 50.0], "town": ["Bonn", "Rome", "Bonn", "Oslo", "Oslo"]})
+    rows.loc[2, "x"] = number * FeatureSpace.infer(rows).scale[0]
+    return rows
+
+
+def not_the_query(rows: pd.DataFrame) -> Any:
+    """Every row but the query, and those beside it, is of the other class."""
+    other = ((rows["town"] == "Rome") | (rows["x"] > 1e-6)).to_numpy() & (rows["town"] != "Oslo").to_numpy()
+    return np.where(other, "other", "same")
+
+
+@pytest.mark.parametrize(("number", "nearer"), [(0.9, "x"), (1.1, "town")])
+def test_another_category_is_as_far_as_one_standard_deviation(number: float, nearer: str) -> None:
+    rows = two_ways(number)
+    result = NearestCT(not_the_query).fit(rows).explain(rows[:1])
+    assert result.found.all()
+    assert result.changes()["feature"].tolist() == [nearer]
+
+
+def test_memory_does_not_grow_with_queries_times_training_rows() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200_000, 4))
+
+    def model(asked: Any) -> Any:
+        chance = 1 / (1 + np.exp(-asked.sum(axis=1)))
+        return np.column_stack([1 - chance, chance])
+
+    tracemalloc.start()
+    try:
+        explainer = NearestCT(model).fit(rows)
+        tracemalloc.reset_peak()
+        held, _ = tracemalloc.get_traced_memory()
+        result = explainer.explain(rows[:100])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert result.found.all()
+    distances = 100 * 200_000 * 8  # bytes, of every query to every training row
+    assert peak - held < distances, "all distances at once, and what is made of them, take several times as much"
+    assert peak - held < 160 * MEBIBYTE
+
+
+def test_the_model_is_not_asked_about_all_training_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nearest_ct, "ASKED", 150)
+    sizes = []
+
+    def model(asked: Any) -> Any:
+        sizes.append(len(asked))
+        return chances(asked)
+
+    explainer = NearestCT(model).fit(MIXED)
+    distinct = len(MIXED.drop_duplicates())
+    assert sizes[1:] == [150] * (distinct // 150) + [distinct % 150]  # after the first, which shows the classes
+    assert explainer.fit_rows_ == sum(sizes)
