@@ -1,7 +1,6 @@
 """`nearest-ct`: the distance it sorts by, and that pieces of any size give the answers of one piece in less memory."""
 
 import tracemalloc
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -68,11 +67,10 @@ class Compared(NearestCT):
 @pytest.fixture(
     params=[(1, 37, 11), (900, 150, 90), (10**9, 10**9, 10**9)], ids=["a query each", "pieces", "one piece"]
 )
-def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of one query, of a few that divide nothing evenly, and everything in one."""
     for name, size in zip(("DISTANCES", "TRAINING_CHUNK", "ASKED"), request.param, strict=True):
         monkeypatch.setattr(nearest_ct, name, size)
-    yield
 
 
 @pytest.mark.usefixtures("pieces")
