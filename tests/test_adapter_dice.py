@@ -292,6 +292,35 @@ def test_the_stopping_threshold_is_the_least_probability_of_the_desired_class() 
     assert (exp.model.model.predict(rows[FEATURES]) == rows["y"]).all()
 
 
+def test_a_stopping_threshold_of_one_half_asks_for_the_class_alone() -> None:
+    """Where one half is never reached, the likeliest of several classes is still a counterfactual."""
+
+    class Unsure(DummyClassifier):  # type: ignore[misc]
+        def predict_proba(self, rows):  # type: ignore[no-untyped-def]
+            upper = np.asarray(rows["income"], dtype=float) > 50.0
+            return np.where(upper[:, None], [0.3, 0.3, 0.4], [0.4, 0.3, 0.3])
+
+        def predict(self, rows):  # type: ignore[no-untyped-def]
+            return self.classes_[self.predict_proba(rows).argmax(axis=1)]
+
+    outcome = np.arange(len(ROWS)) % 3
+    exp = ReLAXDice(data(outcome), dice_ml.Model(model=Unsure().fit(ROWS, outcome), backend="sklearn"), "greedy")
+    queries = ROWS[ROWS.income < 45.0][:5]
+    explanations = exp.generate_counterfactuals(queries, 1, desired_class=2)
+    assert [len(rows) for rows in found(explanations)] == [1] * 5
+    with pytest.raises(UserConfigValidationException):
+        exp.generate_counterfactuals(queries, 1, desired_class=2, stopping_threshold=0.6)
+
+
+def test_a_stopping_threshold_says_nothing_about_a_regressor() -> None:
+    exp = face("regression")
+    plain, threshold = (
+        exp.generate_counterfactuals(ROWS[:3], 1, desired_range=[5.0, 6.0], **more)
+        for more in ({}, {"stopping_threshold": 0.8})
+    )
+    pd.testing.assert_frame_equal(pd.concat(found(plain)), pd.concat(found(threshold)))
+
+
 def test_the_random_seed_repeats_an_answer_and_post_hoc_sparsity_changes_nothing() -> None:
     exp = trained("binary")
     ask = lambda **more: pd.concat(found(exp.generate_counterfactuals(ROWS[:3], 8, **more)))  # noqa: E731

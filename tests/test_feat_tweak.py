@@ -17,6 +17,7 @@ from relax_plugin.errors import InputError, UnsupportedError
 from relax_plugin.evaluation.judge import Method, Unit, judge
 from relax_plugin.problem import Problem
 from relax_plugin.tree_readers import read_trees
+from relax_plugin.trees import Decision, Tree, Trees
 
 RNG = np.random.default_rng(2)
 NAMES = ["a", "b", "c", "d"]
@@ -78,6 +79,25 @@ def test_a_margin_that_the_grid_rounds_away_becomes_a_step() -> None:
     space = FeatureSpace.infer(rows, continuous=["x", "y"], bounds={"x": (0.2, 9.2)}, steps={"x": 0.75})
     # The grid is 0.2, 0.95, 1.7, 2.45, 3.2: a margin of 0.03 beyond 2.5 rounds back to 2.45.
     assert explained([0.95, 0.0], space, epsilon=0.01).values[0, 0].tolist() == [3.2, 0.0]
+
+
+def up_to(threshold: float, left: int) -> Trees:
+    """One test, x <= threshold, with this class to the left of it and the other to the right."""
+    scores = np.eye(2)[[0, left, 1 - left]]
+    at, none = np.array([0, -1, -1]), np.array([threshold, np.inf, np.inf])
+    tree = Tree(at, none, left=np.array([1, -1, -1]), right=np.array([2, -1, -1]), scores=scores)
+    return Trees.joined([tree], Decision("largest score", np.array([0, 1])), features=2)
+
+
+@pytest.mark.parametrize(("left", "start", "expected"), [(0, 1.0, 3.0), (1, 5.0, 2.5)], ids=["not right", "left"])
+def test_a_value_on_the_threshold_is_on_its_left(left: int, start: float, expected: float) -> None:
+    """The grid of halves rounds a small margin beside 2.5 back onto it."""
+    trees = up_to(2.5, left)
+    space = FeatureSpace.infer(SMALL.astype(float), continuous=["x", "y"], steps={"x": 0.5})
+    query = pd.DataFrame([[start, 0.0]], columns=["x", "y"])
+    problem = problem_of(lambda rows: np.eye(2)[trees.labels(np.asarray(rows)).astype(int)], space, query, Goal.flip())
+    values, _ = tweaked(trees, problem, (0.01,), "distance")
+    assert values.tolist() == [[expected, 0.0]]
 
 
 @pytest.mark.parametrize(
