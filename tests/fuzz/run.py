@@ -1,0 +1,98 @@
+"""`make fuzz`: random cases until the time is over, with counts; a violation is shrunk and printed as code.
+
+A round is a seed of hypothesis: `make fuzz SEED=...` runs the same round again.
+"""
+
+import argparse
+import logging
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fuzz.cases import Case, Counts, Violation, check
+from fuzz.faces import FaceCase, check_face
+from fuzz.strategies import EVERY_GROUP, face_cases
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+EXAMPLES = 40  # cases of a round
+IMPORTS = "from fuzz.cases import *; from fuzz.faces import *"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hours", type=float, default=0.5)
+    parser.add_argument("--seed", type=int, help="of the one round to run")
+    parser.add_argument("--first", type=int, help="seed of the first round; the clock's otherwise")
+    parser.add_argument("--groups", nargs="+", default=[*EVERY_GROUP, "faces"], choices=[*EVERY_GROUP, "faces"])
+    parser.add_argument("--output", type=Path, help="file to which violations are appended")
+    request = parser.parse_args()
+    logging.disable(logging.WARNING)
+    warnings.simplefilter("ignore")
+    counts, found = Counts(), Counter[str]()
+    end = time.monotonic() + request.hours * 3600
+    number = request.seed if request.seed is not None else request.first or int(time.time())
+    while time.monotonic() < end:
+        for group in request.groups:
+            run_round(group, number, counts, found, request.output)
+        if request.seed is not None:
+            break
+        number += 1
+    print(counts.report())
+    for reason, times in counts.refused.most_common(20):
+        print(f"  refused {times} times: {reason}")
+    for kind, times in found.items():
+        print(f"  VIOLATION {kind}, {times} times")
+    print("no violation" if not found else f"{len(found)} kinds of violations")
+    return 1 if found else 0
+
+
+def run_round(group: str, number: int, counts: Counts, found: Counter[str], output: Path | None) -> None:
+    """One round of a group; each kind of violation is shrunk and shown once, later ones are only counted."""
+    strategy: Any = face_cases() if group == "faces" else EVERY_GROUP[group]()
+    run: Callable[..., None] = check_face if group == "faces" else check
+    for _ in range(20):  # kinds of one round
+        try:
+            smallest(strategy, run, number, counts, found)
+        except Violation as violation:
+            found[violation.kind] += 1
+            case: Case | FaceCase = violation.case
+            text = (
+                f"\nVIOLATION {violation} (group {group}, make fuzz SEED={number})\n{IMPORTS}\n"
+                f"{run.__name__}({case!r})\n"
+            )
+            print(text, flush=True)
+            if output is not None:
+                with output.open("a") as file:
+                    file.write(text)
+        else:
+            return
+
+
+def smallest(strategy: Any, run: Any, number: int, counts: Counts, found: Counter[str]) -> None:
+    """Run a round; raises the violation of the smallest case that hypothesis finds."""
+
+    @seed(number)
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        report_multiple_bugs=False,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def one(case: Any) -> None:
+        try:
+            run(case, counts, set(found))
+        except Violation as violation:
+            violation.case = case
+            raise
+
+    one()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,43 @@
+"""A minute of the fuzzer, the same cases every time; `make fuzz` goes on with others."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fuzz.cases import Case, Counts, check
+from fuzz.faces import FaceCase, check_face
+from fuzz.strategies import EVERY_GROUP, face_cases
+from hypothesis import HealthCheck, given, settings
+
+FIXED: dict[str, Any] = {
+    "derandomize": True,
+    "deadline": None,
+    "database": None,
+    "suppress_health_check": list(HealthCheck),
+}
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def run(strategy: Any, examples: int, judge: Callable[..., None]) -> Counts:
+    """So many cases, and what was counted."""
+    counts = Counts()
+
+    @settings(max_examples=examples, **FIXED)
+    @given(strategy)
+    def every(case: Case | FaceCase) -> None:
+        judge(case, counts)
+
+    every()
+    return counts
+
+
+@pytest.mark.parametrize(("group", "examples", "least"), [("cheap", 120, 5000), ("slow", 60, 100), ("relax", 25, 500)])
+def test_whatever_is_delivered_keeps_every_promise(group: str, examples: int, least: int) -> None:
+    counts = run(EVERY_GROUP[group](), examples, check)
+    assert sum(counts.delivered.values()) >= least, "a fuzzer that is refused everything proves nothing"
+    assert sum(counts.refused.values()) < counts.cases / 2
+
+
+def test_whatever_a_face_hands_out_keeps_every_promise() -> None:
+    counts = run(face_cases(), 40, check_face)
+    assert counts.delivered["faces"] >= 100
