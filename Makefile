@@ -8,7 +8,7 @@ TYPECHECK := .typecheck
 BENCH_OUTPUT := .bench
 
 .DEFAULT_GOAL := test
-.PHONY: venv demo test lint types unit bench figures reproduce lessons clean
+.PHONY: venv demo test lint types unit bench fuzz figures reproduce lessons clean
 
 venv: $(STAMP)
 
@@ -43,6 +43,11 @@ bench: venv
 	mkdir -p $(BENCH_OUTPUT)
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only --benchmark-json=$(BENCH_OUTPUT)/benchmarks.json
 	$(BIN)/python tests/benchmarks/ratios.py $(BENCH_OUTPUT)/benchmarks.json
+
+# Random spaces, models, goals and methods against an oracle of its own, for HOURS; SEED=... runs one round again.
+HOURS ?= 0.5
+fuzz: venv
+	PYTHONPATH=tests $(BIN)/python -m fuzz.run --hours $(HOURS) $(if $(SEED),--seed $(SEED))
 
 # Quality: the tables of the README about ReLAX, some 25 minutes.
 figures: venv

@@ -87,7 +87,7 @@ def _law(name: Any, series: Any, array_dtype: Any, said: dict[str, Any]) -> Law:
         allowed = frozenset(said["bounds"].get(name, cells))
         order = tuple(dtype.categories) if isinstance(dtype, pd.CategoricalDtype) else ()
         return Law(name, False, allowed=allowed, order=order, direction=direction)
-    if array_dtype is not None and array_dtype != object:
+    if array_dtype is not None and array_dtype.kind != "O":
         numpy_name = str(array_dtype)
         cells = np.array(cells, dtype=array_dtype).tolist()
     else:

@@ -1,7 +1,7 @@
 """Random models in plain numpy: with ties, plateaus and waves, in every manner of answering.
 
-Each counts the rows it sees, and looks at how it is asked. All sums are made column by column and without a transcendental
-function, so that an answer does not depend on the batch it is in.
+Each counts the rows it sees, and looks at how it is asked. All sums are made column by column and without a
+transcendental function, so that an answer does not depend on the batch it is in.
 """
 
 import threading
@@ -26,7 +26,7 @@ LABELS = ("int", "text", "odd int", "bool", "whole float", "object text")
 
 @dataclass(frozen=True)
 class Model:
-    """What a model is: `ties` says which of equally scored classes `predict` takes; `overwrites`, that it spoils its rows."""
+    """What a model is: `ties`: which of equally scored classes `predict` takes; `overwrites`: it spoils its rows."""
 
     family: str = "probabilities"
     shape: str = "linear"
@@ -68,7 +68,7 @@ class Machine:
         for j in range(training.shape[1]):
             cells = _column(training, j)
             if cells.dtype == object or cells.dtype.kind in "bUS":
-                self.readings.append({cell: weight for cell, weight in _weights(cells, rng)})
+                self.readings.append(dict(_weights(cells, rng)))
             else:
                 numbers = cells.astype(np.float64)
                 self.readings.append((float(np.median(numbers)), float(np.ptp(numbers)) or 1.0))

@@ -122,7 +122,7 @@ class Oracle:
             yield "rows", "a query cost no model row"
 
     def cells(self) -> Broken:
-        """Unchanged cells are the query's own, in dtype, bits and type; changed ones have the column's dtype and type."""
+        """Unchanged cells are the query's own, in dtype, bits and type; changed ones have the column's."""
         for j, name in enumerate(self.names):
             if isinstance(self.queries, pd.DataFrame) and self.frame[name].dtype != self.queries[name].dtype:
                 yield "dtype", f"{name!r} is delivered as {self.frame[name].dtype}, not {self.queries[name].dtype}"
@@ -134,7 +134,9 @@ class Oracle:
         raw_old = self.queries.iloc[self.owner] if isinstance(self.queries, pd.DataFrame) else self.queries[self.owner]
         raw_old, raw_new = pd.DataFrame(raw_old), pd.DataFrame(self.rows_of(self.frame))
         for j, name in enumerate(self.names):
-            if raw_old.dtypes.iloc[j] != object and not isinstance(raw_old.dtypes.iloc[j], pd.StringDtype):
+            if not pd.api.types.is_object_dtype(raw_old.dtypes.iloc[j]) and not isinstance(
+                raw_old.dtypes.iloc[j], pd.StringDtype
+            ):
                 continue
             kinds = {type(cell) for cell in self.case.training_cells[j]}
             pairs = zip(raw_old.iloc[:, j].tolist(), raw_new.iloc[:, j].tolist(), self.changed[:, j], strict=True)

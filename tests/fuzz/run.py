@@ -18,7 +18,7 @@ from fuzz.strategies import EVERY_GROUP, face_cases
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 EXAMPLES = 40  # cases of a round
-IMPORTS = "from fuzz.cases import *; from fuzz.faces import *"
+IMPORTS = "\n".join(f"from fuzz.{module} import *" for module in ("tables", "models", "goals", "cases", "faces"))
 
 
 def main() -> int:
