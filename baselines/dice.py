@@ -26,7 +26,7 @@ SURE = 1e-6  # least distance of a probability from 1/2, so that no tie hides wh
 STEPS = 1000  # of the post-hoc sparsity at most, for each feature; each asks one row (dice-ml: 10,000)
 GENERATIONS = 50  # of the genetic method at most; later ones breed rows known already (dice-ml: 500)
 TREES = 16  # sets of training rows that meet a goal, kept with their trees
-ONE_AT_A_TIME = threading.Lock()  # dice-ml draws from the global generators, which threads share
+ONE_AT_A_TIME = threading.RLock()  # dice-ml draws from the global generators, which threads share
 
 
 class BudgetSpentError(Exception):
@@ -37,9 +37,8 @@ class GoalView:
     """The model as DiCE asks it: a classifier of rows into goal missed (0) or met (1), or the regressor itself."""
 
     def __init__(self, space: FeatureSpace) -> None:
-        limits = space.limits()
         coarse = np.ceil(2 - np.log10(space.scale)).clip(0, 12).astype(int)  # 2 decimals below the deviation
-        self.decimals = np.where(limits.step > 0, limits.decimals, coarse)
+        self.decimals = np.where(space.grid.decimals >= 0, space.grid.decimals, coarse)
         self.names = [f"f{j}" for j in range(len(space))]
         # Codes as text, in which dice-ml's label encoding, alphabetical, gives the codes again.
         counts = {self.names[j]: len(space.features[j].categories) for j in np.flatnonzero(space.is_categorical)}
@@ -89,7 +88,9 @@ class GoalView:
             raise BudgetSpentError
         fresh = {key: row for row, key in enumerate(keys) if key not in self.known}  # no row is asked twice
         owner = np.full(len(fresh), self.query)
-        answer, goal = self.problem.ask(values[list(fresh.values())], owner), self.problem.goal.rows(owner)
+        with _kept_generators():  # whatever the model does to them, DiCE goes on with its own random numbers
+            answer = self.problem.ask(values[list(fresh.values())], owner)
+        goal = self.problem.goal.rows(owner)
         met, score = goal.met(answer), answer.output
         if self.problem.blackbox.task == "classification":
             score = np.exp(-np.logaddexp(0.0, goal.gap(answer)))
@@ -174,13 +175,15 @@ class DiceExplainer(CounterfactualExplainer):
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         made, seed = Proposals.empty(problem, n), int(rng.integers(2**32))
         self.trees_: dict[bytes, Any] = {}
-        self.dice_.do_posthoc_sparsity_enhancement, self.dice_.build_KD_tree = self._sparser, self._tree
         for query in np.flatnonzero(problem.limits.movable(problem.start)).tolist():
-            self.view_.turn_to(problem, query, int(self.rows_per_instance))
             with _undisturbed(zlib.crc32(problem.start[query].tobytes(), seed)):
+                # Calls on other threads turn the same view and the same dice-ml object to queries of their own.
+                self.view_.turn_to(problem, query, int(self.rows_per_instance))
+                self.dice_.do_posthoc_sparsity_enhancement, self.dice_.build_KD_tree = self._sparser, self._tree
                 rows, stage, made.note[query] = self._search(problem, query, n)
+                self.view_.problem = None
             self._offer(problem, query, rows, stage, made)
-        self.view_.problem, self.trees_ = None, {}
+        self.trees_ = {}
         return made
 
     def _search(self, problem: Problem, query: int, n: int) -> tuple[Values, str, str]:
@@ -349,11 +352,18 @@ def _undisturbed(seed: int) -> Iterator[None]:
     """Seed the global generators for dice-ml, then put them back; keep what it prints and warns of to itself."""
     with ONE_AT_A_TIME, redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="dice_ml")
-        states = np.random.get_state(), random.getstate()  # noqa: NPY002
-        np.random.seed(seed)  # noqa: NPY002
-        random.seed(seed)
-        try:
+        with _kept_generators():
+            np.random.seed(seed)  # noqa: NPY002
+            random.seed(seed)
             yield
-        finally:
-            np.random.set_state(states[0])  # noqa: NPY002
-            random.setstate(states[1])
+
+
+@contextmanager
+def _kept_generators() -> Iterator[None]:
+    """Put the global generators back into the states they were found in."""
+    states = np.random.get_state(), random.getstate()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(states[0])  # noqa: NPY002
+        random.setstate(states[1])

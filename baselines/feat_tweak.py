@@ -121,7 +121,7 @@ def tweaked(trees: Trees, problem: Problem, margins: tuple[float, ...], cost: st
         room = np.where(fails, 0.5 * (high - low), np.inf)
     values, inside = start.copy(), ~fails
     # A margin of ε; where the grid rounds it back over the threshold, or on past the interval, the next grid value.
-    for margin in (np.minimum(epsilon * problem.space.scale, room), limits.step):
+    for margin in (np.minimum(epsilon * problem.space.scale, room), limits.grid.step):
         trial = limits.project(np.where(fails, bound + np.where(rises, margin, -margin), start), start)
         better = ~inside & (trial > low) & (trial <= high)
         values, inside = np.where(better, trial, values), inside | better

@@ -246,9 +246,9 @@ def just_beyond(problem: Problem, query: int, low: Floats, high: Floats) -> Floa
     """The allowed value nearest to the query's within start + (low, high], (paths, features); NaN if there is none."""
     start, index = problem.start[query], np.full(len(low), query)
     limits = problem.limits.rows(index)
-    grain = np.where(limits.step > 0, limits.step, MARGIN * problem.space.scale)
+    grain = np.where(limits.grid.step > 0, limits.grid.step, MARGIN * problem.space.scale)
     rises = low >= 0
-    room = np.where(limits.step > 0, np.inf, 0.5 * (high - low))
+    room = np.where(limits.grid.step > 0, np.inf, 0.5 * (high - low))
     bound = start + np.where(rises, low, high)
     best = np.full(low.shape, np.nan)
     toward = np.where(rises, np.minimum(grain, room), -grain)

@@ -12,7 +12,7 @@ import numpy as np
 
 from relax_plugin.errors import UnsupportedError
 from relax_plugin.features import FeatureSpace, Values
-from relax_plugin.limits import Limits
+from relax_plugin.limits import SHORT_FLOATS, Limits
 from relax_plugin.tree_readers import read_trees, why_unreadable
 from relax_plugin.trees import Floats, Integers, Trees
 
@@ -164,12 +164,12 @@ def _candidates(limits: Limits, origin: Floats, lower: Floats, upper: Floats, ri
     end = np.where(rises, np.nextafter(lower, np.inf), np.where(falls, upper, origin))
     first = projected(end)
     # Rounded to the grid, or to float32, the end may lie on the wrong side of its threshold: then the next value.
-    step = limits.step[0]
+    step, short = limits.grid.step[0], SHORT_FLOATS.get(int(limits.grid.precision[0]))
     towards = np.where(rises, np.inf, -np.inf)
     if step > 0:
         beyond = first + np.where(rises, step, -step)
-    elif limits.single_precision[0]:
-        beyond = np.nextafter(first.astype(np.float32), towards.astype(np.float32)).astype(np.float64)
+    elif short is not None:
+        beyond = np.nextafter(first.astype(short), towards.astype(short)).astype(np.float64)
     else:
         beyond = np.nextafter(first, towards)
     return [first, projected(beyond)]
@@ -184,10 +184,7 @@ def _of_feature(limits: Limits, j: int) -> Limits:
         high=limits.high[:, [j]],
         frozen=limits.frozen[:, [j]],
         choices=limits.choices[:, first:last],
-        anchor=limits.anchor[[j]],
-        step=limits.step[[j]],
-        decimals=limits.decimals[[j]],
+        grid=limits.grid.take([j]),
         direction=limits.direction[[j]],
-        single_precision=limits.single_precision[[j]],
         category_offsets=np.array([0, last - first]),
     )

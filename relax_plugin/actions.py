@@ -66,7 +66,7 @@ class ActionTable:
         rows = np.arange(len(values))
         feature, sign, category = self.feature[taken], self.sign[taken], self.category[taken]
         origin, low, high = start[rows, feature], span[0][rows, feature], span[1][rows, feature]
-        step, whole = limits.step[feature], limits.step[feature] > 0
+        step, whole = limits.grid.step[feature], limits.grid.step[feature] > 0
         if self.style == "directional":
             magnitude = np.clip(magnitude, LEAST_MAGNITUDE, 1.0)
             end = np.where(sign > 0, high, low)

@@ -88,8 +88,21 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
 
     # The contract.
 
-    def fit(self, X: Rows) -> Self:
-        """Prepare for explaining: learn the space and the model's classes, and whatever the method learns."""
+    def fit(self, X: Rows, y: None = None) -> Self:
+        """Prepare for explaining: learn the space and the model's classes, and whatever the method learns.
+
+        All that is learned takes its place at once, at the end: an interrupted or refused fit leaves everything as it
+        was. There is no use for labels: the model itself is asked.
+        """
+        if y is not None:
+            raise InputError("fit needs no labels, since it asks the model itself; call fit(X) with the training rows.")
+        fresh = copy.copy(self)
+        fresh.__dict__ = {name: value for name, value in vars(self).items() if not name.endswith("_")}
+        fresh._learn(X)
+        self.__dict__ = fresh.__dict__
+        return self
+
+    def _learn(self, X: Rows) -> None:
         started = time.perf_counter()
         X = pandas_or_array(X)
         if len(X) == 0:
@@ -121,7 +134,6 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         self._fit(values, rng)
         self.fit_rows_ = self.blackbox_.rows_asked - asked
         self.fit_seconds_ = time.perf_counter() - started
-        return self
 
     def explain(
         self,
@@ -149,9 +161,18 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         """
         if not hasattr(self, "blackbox_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(X) with the training rows first.")
+        call = copy.copy(self)  # so that books and strictness are of this call alone, and threads share nothing
+        call.blackbox_ = call.blackbox_.for_call()
+        return call._explain(X, goal, n, vary, bounds)
+
+    def _explain(
+        self, X: Rows, goal: Goal | None, n: int, vary: Iterable[Hashable] | None, bounds: Bounds | None
+    ) -> Counterfactuals:
         self._check_parameters()
-        X = pandas_or_array(X)
+        X = pandas_or_array(X).copy()  # the results keep it, and the user may write into it later
         n = whole_number("n", n, 1)
+        if goal is not None and not isinstance(goal, Goal):
+            raise GoalError(f"goal is {goal!r}; give a Goal, such as Goal.to({goal!r}).")
         goal = goal or self.goal or self.goal_
         if isinstance(goal.label, tuple) and len(goal.label) != len(X):
             raise GoalError(f"Goal.to has {len(goal.label)} labels for {len(X)} queries; give one, or one a query.")
@@ -208,7 +229,8 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         if len(missed) and could_differ and not blackbox.strict:
             # Where `predict` and the largest score disagree (ties!), those queries are searched again by `predict`.
             with blackbox.asking_strictly():
-                verdict.decide(*self._propose(problem, missed, n))
+                missed = verdict.decide(*self._propose(problem, missed, n))
+        verdict.say_why_missed(missed)
         return verdict.counterfactuals(time.perf_counter() - started)
 
     def _propose(self, problem: Problem, pending: Integers, n: int) -> tuple[Integers, Proposals]:
@@ -235,6 +257,7 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         """Refuse wrong parameters, in `fit` and again in `explain` (after `set_params`); a method adds its own."""
         if self.max_changes is not None:
             whole_number("max_changes", self.max_changes, 1)
+        whole_number("seed", self.seed, 0)
         for name, kind in (("space", FeatureSpace), ("goal", Goal)):
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):

@@ -5,7 +5,9 @@ model gives them. A delivered counterfactual is confirmed by the model's own `pr
 """
 
 import copy
+import threading
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Task = Literal["auto", "classification", "regression"]
 
+ENTERING = threading.Lock()  # books of a whole are written by all of its parts, which may run in threads
+ASKED_AGAIN = 8  # training rows on which `learn` sees whether the model repeats itself
 LEAST_PROBABILITY = 1e-6  # logits are taken of probabilities clipped to this, or to what the model's grain suggests
 
 
@@ -51,11 +55,19 @@ class Answer:
 
 @dataclass
 class Books:
-    """What a model was asked so far."""
+    """What a model was asked so far; what a part of the work asks is entered in the books of the whole as well."""
 
     rows: int = 0
     calls: int = 0
     seconds: float = 0.0
+    whole: "Books | None" = None
+
+    def enter(self, *, rows: int = 0, calls: int = 0, seconds: float = 0.0) -> None:
+        books: Books | None = self
+        with ENTERING:
+            while books is not None:
+                books.rows, books.calls, books.seconds = books.rows + rows, books.calls + calls, books.seconds + seconds
+                books = books.whole
 
 
 class BlackBox:
@@ -98,11 +110,17 @@ class BlackBox:
         self.books = Books()
 
     def bound_to(self, space: FeatureSpace) -> "BlackBox":
-        """The same model over another space, with what is learned kept apart and the books shared."""
-        bound = copy.copy(self)
+        """The same model over another space, with what is learned kept apart; what it is asked counts here too."""
+        bound = self.for_call()
         bound.reader = copy.copy(self.reader)
         bound.space, bound.classes, bound.later_classes, bound.strict, bound.trees = space, None, [], False, None
         return bound
+
+    def for_call(self) -> "BlackBox":
+        """The same for one call: with books, strictness and later classes of its own, whatever other threads do."""
+        own = copy.copy(self)
+        own.books, own.later_classes = Books(whole=self.books), list(self.later_classes)
+        return own
 
     @property
     def rows_asked(self) -> int:
@@ -134,10 +152,12 @@ class BlackBox:
     def learn(self, values: Values) -> Answer:
         """Ask training rows once to see the classes, the grain of the scores, and whether ties matter.
 
-        Whether `predict` may disagree with the largest score is seen on the first half of them.
+        Whether `predict` may disagree with the largest score is seen on the first half of them. A few are asked twice:
+        a model that changes its mind is worth a warning.
         """
         self.trees = None
         answer = self._learn(values)
+        self._see_whether_it_repeats_itself(values[:ASKED_AGAIN], answer)
         if self.accelerate is not None and self.space is not None:
             from relax_plugin.fast_trees import fast_trees  # whose readers import much of scikit-learn
 
@@ -180,6 +200,19 @@ class BlackBox:
             output[: len(codes)] = codes
         return Answer(output, scores)
 
+    def _see_whether_it_repeats_itself(self, values: Values, answer: Answer) -> None:
+        again = self.ask(values)
+        first, second = (a.output if a.scores is None else a.scores for a in (answer.rows(slice(len(values))), again))
+        # Batches of another size may differ in the last digits of single precision.
+        same = np.isclose(first, second, rtol=1e-4, atol=1e-6).reshape(len(values), -1).all(axis=1)
+        if not same.all():
+            row = int(np.argmin(same))
+            warnings.warn(
+                f"the model answered {first[row]} to a training row, and {second[row]} when it was asked again: its "
+                "answers cannot be repeated, and a counterfactual holds only for the answer it was confirmed by.",
+                stacklevel=5,
+            )
+
     def learn_more_classes(self, values: Values) -> Answer:
         """See further classes: where only labels tell them, a sample of the training rows may miss rare ones.
 
@@ -212,9 +245,8 @@ class BlackBox:
     def _ask_trees(self, trees: "FastTrees", values: Values) -> Answer:
         started = time.perf_counter()
         output, scores = trees.read(values, by_predict=self.strict)
-        self.books.seconds += time.perf_counter() - started
-        self.books.rows += len(values) * self.rows_per_question
-        self.books.calls += self.rows_per_question
+        times = self.rows_per_question
+        self.books.enter(rows=len(values) * times, calls=times, seconds=time.perf_counter() - started)
         return Answer(output, scores)
 
     def confirm(self, rows: Rows) -> Answer:
@@ -260,19 +292,19 @@ class BlackBox:
         return self.space.model_input(values)
 
     def _call(self, rows: Rows, want_labels: bool) -> tuple[Any, Floats | None]:
+        """Ask the model once, with a copy of the rows: what it writes into them is its own affair."""
         started = time.perf_counter()
         try:
-            labels, scores = self.reader.read(rows, want_labels)
+            labels, scores = self.reader.read(rows.copy(), want_labels)
         except ModelError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ModelError(
                 f"the model raised {type(error).__name__} on a batch of {len(rows)} rows: {error}"
             ) from error
         finally:
-            self.books.seconds += time.perf_counter() - started
-        self.books.rows += len(rows)
-        self.books.calls += 1
+            self.books.enter(seconds=time.perf_counter() - started)
+        self.books.enter(rows=len(rows), calls=1)
         answer = scores if scores is not None else labels
         if np.shape(answer)[:1] != (len(rows),):
             raise ModelError(
@@ -286,11 +318,22 @@ class BlackBox:
                 )
         return labels, scores
 
+    def positions(self, labels: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Where labels stand among the classes, -1 for others: the one place where labels are read.
+
+        Equal is what Python calls equal: 1, 1.0 and True are one label, 1 and "1" are two.
+        """
+        classes = np.asarray(self.classes)
+        if isinstance(labels, np.ndarray) and labels.dtype == classes.dtype and classes.dtype.kind in "biuf":
+            return np.asarray(pd.Index(classes).get_indexer(pd.Index(labels)), dtype=np.int64)
+        place = {label: position for position, label in reversed(list(enumerate(classes.tolist())))}
+        found = [place.get(label, -1) for label in (labels.tolist() if isinstance(labels, np.ndarray) else labels)]
+        return np.array(found, dtype=np.int64)
+
     def codes(self, labels: Any) -> Floats:
         """Positions of labels among the classes; below 0 for those that no training row had."""
         _refuse_missing(labels)
-        assert self.classes is not None
-        codes: Floats = np.asarray(pd.Index(self.classes).get_indexer(pd.Index(labels)), dtype=np.float64)
+        codes = self.positions(labels).astype(np.float64)
         for row in np.flatnonzero(codes < 0):  # rare: a label that no training row had is coded -1, -2, ...
             if labels[row] not in self.later_classes:
                 self.later_classes.append(labels[row])

@@ -1,7 +1,9 @@
 """Feature: one column, how it is read off training data and bounded; and the tables that columns come in."""
 
+import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any, Literal
 
 import narwhals
@@ -13,7 +15,13 @@ from relax_plugin.errors import ColumnError, ConstraintError, InputError, Missin
 Rows = pd.DataFrame | np.ndarray[Any, Any]
 Direction = Literal["increase", "decrease"] | None
 
-MOST_DECIMALS = 6  # a float column written with at most so many decimals keeps them in its counterfactuals
+DIGITS = {2: 3, 4: 6, 8: 15}  # decimal digits that a float of so many bytes holds, whatever the number
+MOST_DECIMALS = 22  # powers of ten up to this one are exact as float64
+NO_DECIMALS = -1  # says that no short decimals write a number
+EXACT = 2.0**53  # whole numbers from here on are not exact as float64, in which values are computed
+LOOKED_AT = 1000  # first numbers of a column that may show quickly that it has no decimals in common
+MANY_CATEGORIES = 1000  # more are worth a warning
+MANY_FOR_ITS_ROWS = 50  # so many are worth one if every second row has its own
 
 
 @dataclass(frozen=True)
@@ -55,8 +63,11 @@ def with_bounds(feature: Feature, bound: Sequence[Any]) -> Feature:
         return replace(feature, choices=tuple(category in bound for category in feature.categories))
     if len(bound) != 2:
         raise ConstraintError(f"the bounds of feature {feature.name!r} are {bound}; give (low, high).")
-    low = feature.low if bound[0] is None else float(bound[0])
-    high = feature.high if bound[1] is None else float(bound[1])
+    try:
+        low = feature.low if bound[0] is None else float(bound[0])
+        high = feature.high if bound[1] is None else float(bound[1])
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConstraintError(f"the bounds of feature {feature.name!r} are {bound}; give numbers.") from error
     if not (np.isfinite(low) and np.isfinite(high) and low <= high):
         raise ConstraintError(f"the bounds of feature {feature.name!r} are {bound}; give finite low <= high.")
     least, most = _range_of(feature.dtype)
@@ -83,6 +94,12 @@ def narrowed(feature: Feature, bound: Sequence[Any]) -> Feature:
 
 def is_categorical(column: "pd.Series[Any]") -> bool:
     dtype = column.dtype
+    exact = column.map(lambda cell: isinstance(cell, Decimal)) if pd.api.types.is_object_dtype(dtype) else np.zeros(0)
+    if exact.any():
+        raise InputError(
+            f"feature {column.name!r} holds Decimal numbers, such as {column[exact].iloc[0]} in row {exact.argmax()}; "
+            "numbers must be int or float: write astype(float)."
+        )
     if isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_bool_dtype(dtype):
         return True
     if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype):
@@ -112,7 +129,41 @@ def numbers_of(name: Hashable, column: "pd.Series[Any]") -> np.ndarray[Any, np.d
     return numbers
 
 
+def refuse_inexact(feature: Feature, numbers: np.ndarray[Any, np.dtype[np.float64]]) -> None:
+    """Refuse whole numbers that float64 cannot tell apart, if the feature may change: an ID, a time in nanoseconds."""
+    if feature.immutable or not pd.api.types.is_integer_dtype(feature.dtype) or not len(numbers):
+        return
+    row = int(np.abs(numbers).argmax())
+    if abs(numbers[row]) >= EXACT:
+        raise InputError(
+            f"feature {feature.name!r} is {numbers[row]:.0f} in row {row}; whole numbers from 2^53 on are not exact in "
+            "float64. Make the feature immutable, or rescale it (nanoseconds to seconds, say)."
+        )
+
+
+def refuse_unhashable(name: Hashable, column: "pd.Series[Any]") -> None:
+    hashable = column.map(lambda cell: isinstance(cell, Hashable)).to_numpy(dtype=bool)
+    if not hashable.all():
+        row = int(np.argmin(hashable))
+        raise InputError(
+            f"feature {name!r} is {column.iloc[row]!r} in row {row}, a {type(column.iloc[row]).__name__}; "
+            "a cell must be one number or one category."
+        )
+
+
+def warn_of_many_categories(feature: Feature, rows: int) -> None:
+    count = sum(feature.choices)
+    if not feature.immutable and (count > MANY_CATEGORIES or count > max(MANY_FOR_ITS_ROWS, rows / 2)):
+        warnings.warn(
+            f"feature {feature.name!r} has {count} categories in {rows} rows; if it is an identifier, make it immutable "
+            "or leave it out.",
+            stacklevel=3,
+        )
+
+
 def categorical_feature(name: Hashable, column: "pd.Series[Any]") -> Feature:
+    if pd.api.types.is_object_dtype(column.dtype):
+        refuse_unhashable(name, column)
     observed = set(column.astype(object))
     dtype: Any = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
@@ -140,10 +191,9 @@ def numeric_feature(name: Hashable, column: "pd.Series[Any]", continuous: bool) 
     numbers = numbers_of(name, column)
     if len(numbers) == 0:
         raise InputError(f"feature {name!r} has no rows to be inferred from; pass the training rows.")
-    written = numbers.astype(np.float32) if str(column.dtype).lower() == "float32" else numbers
-    decimals = next((d for d in range(MOST_DECIMALS + 1) if (np.round(written, d) == written).all()), None)
+    decimals = _decimals_in_common(numbers, column.dtype)
     whole = pd.api.types.is_integer_dtype(column.dtype) or (decimals == 0 and not continuous)
-    step = 1.0 if whole else None if decimals is None or decimals == 0 else 10.0**-decimals
+    step = 1.0 if whole else None if decimals is None or decimals == 0 else float(f"1e-{decimals}")
     with np.errstate(over="ignore"):
         deviation = float(numbers.std())
     if not np.isfinite(deviation):
@@ -152,24 +202,25 @@ def numeric_feature(name: Hashable, column: "pd.Series[Any]", continuous: bool) 
         name=name,
         kind="integer" if whole else "continuous",
         dtype=column.dtype,
-        # as written: the float32 nearest to 0.7 lies below it, and 0.7 would be out of bounds
-        low=float(numbers.min()) if decimals is None else round(float(numbers.min()), decimals),
-        high=float(numbers.max()) if decimals is None else round(float(numbers.max()), decimals),
+        low=float(numbers.min()),
+        high=float(numbers.max()),
         step=step,
         mean=float(numbers.mean()),
         scale=deviation if deviation > 0 else 1.0,
     )
 
 
-def with_step(feature: Feature, step: float) -> Feature:
+def with_step(feature: Feature, step: Any) -> Feature:
     if feature.kind == "categorical":
         raise ConstraintError(f"steps names feature {feature.name!r}, which is categorical; a step needs numbers.")
-    if not step > 0 or not np.isfinite(step):
-        raise ConstraintError(f"the step of feature {feature.name!r} is {step}, but must be a positive number.")
+    number = isinstance(step, int | float | np.number) and not isinstance(step, bool)
+    if not number or not 0 < step < np.inf:
+        raise ConstraintError(f"the step of feature {feature.name!r} is {step!r}, but must be a positive number.")
     if feature.kind == "integer" and step != int(step):
         raise ConstraintError(f"the step of the integer feature {feature.name!r} is {step}, but must be whole.")
-    anchor = float(np.ceil(feature.low)) if feature.kind == "integer" else feature.low
-    return replace(feature, step=step, anchor=anchor)
+    # as written: the float32 nearest to 0.7 is 0.699999988
+    low = feature.low if float_bytes(feature.dtype) == 8 else float(str(_numpy_dtype(feature.dtype).type(feature.low)))
+    return replace(feature, step=float(step), anchor=float(np.ceil(low)) if feature.kind == "integer" else low)
 
 
 def dtype_text(dtype: Any) -> str:
@@ -187,21 +238,56 @@ def dtype_from_text(text: str, categories: Sequence[Any], ordered: bool) -> Any:
 
 
 def decimals_of(step: float | None, anchor: float) -> int:
-    """Decimals that write every grid point anchor + k * step, so that 0.1 + 2 * 0.1 is delivered as 0.3."""
+    """Decimals that write every grid point anchor + k * step, so that 0.1 + 2 * 0.1 is delivered as 0.3.
+
+    NO_DECIMALS if there is no grid, or if it cannot be written in as many digits as a float64 surely holds.
+    """
     if step is None:
-        return 12
+        return NO_DECIMALS
 
     def places(number: float) -> int:
-        return next((d for d in range(13) if round(number, d) == number), 12)
+        for decimals in range(MOST_DECIMALS + 1):
+            if abs(number) * 10.0**decimals >= 10.0 ** DIGITS[8]:
+                break
+            if round(number, decimals) == number:
+                return decimals
+        return NO_DECIMALS
 
-    return max(places(step), places(anchor))
+    both = places(step), places(anchor)
+    return NO_DECIMALS if NO_DECIMALS in both else max(both)
+
+
+def _decimals_in_common(numbers: np.ndarray[Any, np.dtype[np.float64]], dtype: Any) -> int | None:
+    """With how many decimals all numbers of a column are written; None if the digits of its dtype do not suffice."""
+    held = np.float64 if pd.api.types.is_integer_dtype(dtype) else _numpy_dtype(dtype).type
+    largest = float(np.abs(numbers).max())
+
+    def writes(decimals: int, some: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
+        return bool((np.round(some, decimals).astype(held) == some).all())
+
+    for decimals in range(MOST_DECIMALS + 1):
+        if largest * 10.0**decimals >= 10.0 ** DIGITS[float_bytes(dtype)]:
+            return None
+        if writes(decimals, numbers[:LOOKED_AT]) and writes(decimals, numbers):
+            return decimals
+    return None
+
+
+def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
+    return np.dtype(getattr(dtype, "numpy_dtype", dtype))
+
+
+def float_bytes(dtype: Any) -> int:
+    """Bytes of a float dtype, pandas' own included; 8 for all others, whose values are computed as float64."""
+    return min(_numpy_dtype(dtype).itemsize, 8) if pd.api.types.is_float_dtype(dtype) else 8
 
 
 def _range_of(dtype: Any) -> tuple[float, float]:
     """Least and greatest number the dtype holds."""
-    kind = np.dtype(getattr(dtype, "numpy_dtype", dtype))
-    info = np.iinfo(kind) if kind.kind in "iu" else np.finfo(kind)
-    return float(info.min), float(info.max)
+    kind = _numpy_dtype(dtype)
+    if kind.kind in "iu":
+        return max(float(np.iinfo(kind).min), -EXACT), min(float(np.iinfo(kind).max), EXACT)
+    return float(np.finfo(kind).min), float(np.finfo(kind).max)
 
 
 def _item(value: Any) -> Any:

@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Iterable
 
+import numpy as np
+
 
 class ReLAXError(Exception):
     """Base of every error raised on purpose by relax_plugin."""
@@ -62,9 +64,11 @@ class MissingExtraError(ReLAXError, ImportError):
 
 def did_you_mean(name: object, known: Iterable[object]) -> str:
     """End of a sentence that suggests the nearest known name, or lists the known ones."""
-    names = [str(candidate) for candidate in known]
+    names = {str(one): one.item() if isinstance(one, np.generic) else one for one in known}
     close = difflib.get_close_matches(str(name), names, n=1)
     if close:
-        return f"did you mean {close[0]!r}?"
-    shown = ", ".join(repr(candidate) for candidate in names[:12])
+        nearest = names[close[0]]
+        kind = f", which is {type(nearest).__name__}, not {type(name).__name__}" if close[0] == str(name) else ""
+        return f"did you mean {nearest!r}{kind}?"
+    shown = ", ".join(repr(candidate) for candidate in list(names.values())[:12])
     return f"known are {shown}{', ...' if len(names) > 12 else ''}."

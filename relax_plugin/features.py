@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.columns import (
+    EXACT,
     Direction,
     Feature,
     as_frame,
@@ -21,13 +22,17 @@ from relax_plugin.columns import (
     decimals_of,
     dtype_from_text,
     dtype_text,
+    float_bytes,
     is_categorical,
     narrowed,
     numbers_of,
     numeric_feature,
     pandas_or_array,
     plain,
+    refuse_inexact,
     refuse_missing,
+    refuse_unhashable,
+    warn_of_many_categories,
     with_bounds,
     with_step,
 )
@@ -40,7 +45,7 @@ from relax_plugin.errors import (
     UnknownNameError,
     did_you_mean,
 )
-from relax_plugin.limits import Limits
+from relax_plugin.limits import Grid, Limits
 
 Values = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Bounds = Mapping[Any, Sequence[Any]]
@@ -136,7 +141,7 @@ class FeatureSpace:
             if bounds and name in bounds:
                 feature = with_bounds(feature, bounds[name])
             if steps and name in steps:
-                feature = with_step(feature, float(steps[name]))
+                feature = with_step(feature, steps[name])
             up, down = name in said["increase_only"], name in said["decrease_only"]
             if up and down:
                 raise ConstraintError(f"feature {name!r} is both increase_only and decrease_only; make it immutable.")
@@ -146,7 +151,12 @@ class FeatureSpace:
                     "make it an ordered pandas Categorical or an integer."
                 )
             direction: Direction = "increase" if up else "decrease" if down else None
-            features.append(replace(feature, immutable=name in said["immutable"], direction=direction))
+            feature = replace(feature, immutable=name in said["immutable"], direction=direction)
+            if feature.kind == "categorical":
+                warn_of_many_categories(feature, len(frame))
+            else:
+                refuse_inexact(feature, numbers_of(name, column))
+            features.append(feature)
         if isinstance(X, pd.DataFrame):
             return cls(features)
         return cls(features, "array", str(X.dtype))
@@ -189,6 +199,8 @@ class FeatureSpace:
             column = frame[feature.name]
             refuse_missing(feature.name, column)
             if feature.kind == "categorical":
+                if pd.api.types.is_object_dtype(column.dtype):
+                    refuse_unhashable(feature.name, column)
                 codes = pd.Index(feature.categories, dtype=object).get_indexer(column.astype(object))
                 if (codes < 0).any():
                     row = int(np.argmax(codes < 0))
@@ -199,6 +211,7 @@ class FeatureSpace:
                 values[:, j] = codes
             else:
                 values[:, j] = numbers_of(feature.name, column)
+                refuse_inexact(feature, values[:, j])
         return values
 
     def frame(self, X: Rows) -> pd.DataFrame:
@@ -251,6 +264,8 @@ class FeatureSpace:
         """Rows in the user's dtypes, each cell that equals its query's being the query's own cell."""
         original = self.frame(queries)
         changed = values != self.values(queries)
+        if self.container == "array" and isinstance(queries, np.ndarray):
+            return self._array_with_cells(queries, values, changed)
         columns = {}
         for j, feature in enumerate(self.features):
             column = original[feature.name].reset_index(drop=True)
@@ -261,6 +276,19 @@ class FeatureSpace:
             columns[feature.name] = column
         frame = pd.DataFrame(columns).set_axis(original.index)
         return frame if self.container == "frame" else _as_array(frame, np.asarray(queries).dtype)
+
+    def _array_with_cells(
+        self, queries: np.ndarray[Any, Any], values: Values, changed: np.ndarray[Any, np.dtype[np.bool_]]
+    ) -> np.ndarray[Any, Any]:
+        """A copy of the array with new cells where they changed, in a dtype that holds both."""
+        new = {j: self._column(j, values[changed[:, j], j]) for j in np.flatnonzero(changed.any(axis=0))}
+        dtype = queries.dtype
+        if dtype.kind not in "OU":
+            dtype = np.result_type(dtype, *(np.asarray(cells).dtype for cells in new.values()))
+        array = queries.astype(object if dtype.kind == "U" else dtype)
+        for j, cells in new.items():
+            array[changed[:, j], j] = np.asarray(cells, dtype=array.dtype)
+        return array.astype(str) if dtype.kind == "U" else array
 
     def model_input(self, values: Values) -> Rows:
         """Values in the container and dtypes of the training rows, as fast as possible: the model is asked with it."""
@@ -281,8 +309,9 @@ class FeatureSpace:
         feature = self.features[j]
         if feature.kind != "categorical":
             numbers = pd.array(values, dtype="float64")
-            fractions = pd.api.types.is_integer_dtype(feature.dtype) and (values % 1 != 0).any()
-            return numbers if fractions else numbers.astype(feature.dtype)
+            whole = pd.api.types.is_integer_dtype(feature.dtype)
+            too_large = whole and (np.abs(values) >= EXACT).any()  # of an immutable feature, whose cells are copied
+            return numbers if too_large or (whole and (values % 1 != 0).any()) else numbers.astype(feature.dtype)
         if isinstance(feature.dtype, pd.CategoricalDtype):
             return pd.Categorical.from_codes(values.astype(int), dtype=feature.dtype)
         objects = np.empty(len(feature.categories), dtype=object)
@@ -290,6 +319,16 @@ class FeatureSpace:
         return pd.array(objects[values.astype(int)], dtype=feature.dtype)
 
     # Constraints.
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The numbers that cells can hold."""
+        return Grid(
+            anchor=np.array([f.anchor for f in self.features]),
+            step=np.array([f.step or 0.0 for f in self.features]),
+            decimals=np.array([decimals_of(f.step, f.anchor) for f in self.features]),
+            precision=np.array([float_bytes(f.dtype) for f in self.features]),
+        )
 
     def limits(self, vary: Iterable[Hashable] | None = None, bounds: Bounds | None = None) -> Limits:
         """What a row may become: this space's constraints, narrowed by those of one call."""
@@ -312,11 +351,8 @@ class FeatureSpace:
             high=np.array([[f.high for f in features]]),
             frozen=np.array([[f.immutable for f in features]], dtype=bool),
             choices=np.array([[choice for f in features for choice in f.choices]], dtype=bool).reshape(1, -1),
-            anchor=np.array([f.anchor for f in self.features]),
-            step=np.array([f.step or 0.0 for f in self.features]),
-            decimals=np.array([decimals_of(f.step, f.anchor) for f in self.features]),
+            grid=self.grid,
             direction=np.array([{"increase": 1, "decrease": -1, None: 0}[f.direction] for f in self.features]),
-            single_precision=np.array([str(f.dtype).lower() == "float32" for f in self.features]),
             category_offsets=self.category_offsets,
         )
 

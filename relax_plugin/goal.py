@@ -1,8 +1,8 @@
 """Goal: what counts as a counterfactual (paper §3), and how far an answer is from it."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,13 @@ from relax_plugin.errors import GoalError, did_you_mean
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
+
+TAKES = {
+    "flip": ("min_probability",),
+    "to": ("label", "min_probability"),
+    "shift": ("delta",),
+    "between": ("low", "high"),
+}
 
 
 @dataclass(frozen=True)
@@ -26,9 +33,26 @@ class Goal:
     min_probability: float | None = None
 
     def __post_init__(self) -> None:
+        """Refuse what `flip`, `to`, `shift` and `between` would not have made, also when it comes from a file."""
+        if self.kind not in TAKES:
+            raise GoalError(f"there is no goal {self.kind!r}; {did_you_mean(self.kind, TAKES)}")
+        for name in ("label", "low", "high", "delta", "min_probability"):
+            if getattr(self, name) is not None and name not in TAKES[self.kind]:
+                raise GoalError(f"Goal.{self.kind} takes no {name}; it takes {TAKES[self.kind]}.")
         probability = self.min_probability
-        if probability is not None and not 0.0 <= probability <= 1.0:
-            raise GoalError(f"min_probability is {probability}, but must lie between 0 and 1.")
+        if probability is not None and not (_is_number(probability) and 0.0 <= probability <= 1.0):
+            raise GoalError(f"min_probability is {probability!r}, but must lie between 0 and 1.")
+        if self.kind == "to":
+            for label in self.label if isinstance(self.label, tuple) else (self.label,):
+                if not isinstance(label, Hashable) or label is None:
+                    raise GoalError(f"Goal.to names the label {label!r}; give a class, or one class a row.")
+        if self.kind == "shift" and not (_is_number(self.delta) and 0.0 < self.delta < np.inf):
+            raise GoalError(
+                f"delta is {self.delta!r}, but must be a finite number other than 0 in the unit of the target."
+            )
+        if self.kind == "between":
+            if not (_is_number(self.low) and _is_number(self.high) and self.low <= self.high):
+                raise GoalError(f"the range [{self.low}, {self.high}] is empty or no range; give numbers low <= high.")
 
     @classmethod
     def flip(cls, *, min_probability: float | None = None) -> "Goal":
@@ -47,16 +71,13 @@ class Goal:
     @classmethod
     def shift(cls, delta: float) -> "Goal":
         """A regressor's answer at least `delta` away from that to the query, upwards or downwards."""
-        if not isinstance(delta, int | float | np.number) or not np.isfinite(delta) or delta == 0:
-            raise GoalError(f"delta is {delta}, but must be a finite number other than 0 in the unit of the target.")
-        return cls("shift", delta=abs(float(delta)))
+        return cls("shift", delta=abs(float(delta)) if _is_number(delta) else delta)
 
     @classmethod
     def between(cls, low: float, high: float) -> "Goal":
         """A regressor's answer from `low` to `high`, both included; either may be infinite."""
-        if not all(isinstance(end, int | float | np.number) for end in (low, high)) or not low <= high:
-            raise GoalError(f"the range [{low}, {high}] is empty or no range; give numbers low <= high.")
-        return cls("between", low=float(low), high=float(high))
+        low, high = (float(end) if _is_number(end) else end for end in (low, high))
+        return cls("between", low=low, high=high)
 
     def check(self, blackbox: BlackBox) -> None:
         """Refuse a goal that this model cannot answer to."""
@@ -68,11 +89,12 @@ class Goal:
         if self.min_probability is not None and not blackbox.has_probabilities:
             raise GoalError("min_probability needs a model that gives probabilities, and this one gives none.")
         if self.kind == "to" and blackbox.classes is not None:
-            known = blackbox.classes.tolist()
-            for label in self.label if isinstance(self.label, tuple) else (self.label,):
-                if label not in known:  # of a model that answers labels only, the rows asked in `fit` told the classes
+            labels = self.label if isinstance(self.label, tuple) else (self.label,)
+            for label, position in zip(labels, blackbox.positions(labels), strict=True):
+                if position < 0:  # of a model that answers labels only, the rows asked in `fit` told the classes
                     shown = "has" if blackbox.has_scores else "has shown"
-                    raise GoalError(f"the model {shown} no class {label!r}; {did_you_mean(label, known)}")
+                    hint = did_you_mean(label, blackbox.classes.tolist())
+                    raise GoalError(f"the model {shown} no class {label!r}; {hint}")
 
     def bind(self, blackbox: BlackBox, before: Answer) -> "BoundGoal":
         """The goal of each query, given the model's answers to them."""
@@ -92,8 +114,8 @@ class Goal:
         labels = list(self.label) if isinstance(self.label, tuple) else [self.label] * n
         if len(labels) != n:
             raise GoalError(f"Goal.to has {len(labels)} labels for {n} queries; give one label, or one a query.")
-        codes = pd.Index(blackbox.classes).get_indexer(pd.Index(labels)) if n else np.empty(0, dtype=int)
-        return BoundGoal(blackbox, wanted=codes[:, None] == positions, min_probability=self.min_probability)
+        wanted = blackbox.positions(labels)[:, None] == positions
+        return BoundGoal(blackbox, wanted=wanted, min_probability=self.min_probability)
 
     def chunk(self, rows: slice) -> "Goal":
         """The goal of some of the queries."""
@@ -192,3 +214,7 @@ class BoundGoal:
         logits = self.blackbox.logits(answer.scores)
         centred = np.clip((logits - logits.mean(axis=1, keepdims=True)) / scale, -3.0, 3.0)
         return np.concatenate([self.wanted, centred, gap], axis=1)
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)

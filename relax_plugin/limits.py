@@ -1,12 +1,95 @@
 """Limits: what each row may become under the space's and the call's constraints, and the projection onto it."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
+Integers = np.ndarray[Any, np.dtype[np.int64]]
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
+
+MOST_STEPS = 2.0**53  # from the anchor: beyond, a float64 cannot count them, and a cell holds what it can
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The numbers that cells of each feature can hold: anchor + k * step, as the user would write them, in its dtype.
+
+    `step` is 0 where every number is allowed, `decimals` -1 where no short decimals write the points of the grid, and
+    `precision` is the bytes of the dtype's floats: 2, 4 or 8.
+    """
+
+    anchor: Floats
+    step: Floats
+    decimals: Integers
+    precision: Integers
+
+    def take(self, features: Any) -> "Grid":
+        """The grid of some of the features."""
+        return Grid(self.anchor[features], self.step[features], self.decimals[features], self.precision[features])
+
+    def nearest(self, values: Floats, feature: Any = ...) -> Floats:
+        """The nearest number that a cell can hold; `feature` says whose cell it is, by default of column by column."""
+        steps = np.round(self._steps(values, feature))
+        return np.where(self._counts(steps, feature), self._points(steps, feature), self.stored(values, feature))
+
+    def first_inside(self, bounds: Floats, inwards: int) -> Floats:
+        """The number nearest to the bounds that a cell can hold and that does not lie outside of them.
+
+        `inwards` is 1 for lower bounds and -1 for upper ones. What is compared is what the cell will hold: the float32
+        nearest to -1.1 lies below it.
+        """
+        steps = inwards * np.floor(inwards * self._steps(bounds))
+        for _ in range(2):
+            steps = steps + inwards * (inwards * self._points(steps) < inwards * bounds)
+        held = self.stored(bounds)
+        for size, dtype in SHORT_FLOATS.items():
+            beyond = (self.precision == size) & (inwards * held < inwards * bounds)
+            if beyond.any():
+                held = np.where(beyond, np.nextafter(held.astype(dtype), dtype(inwards * np.inf)), held)
+        return np.where(self._counts(steps), self._points(steps), held)
+
+    def holds(self, values: Floats) -> Booleans:
+        """Whether the values lie on the grid: up to what their dtype rounds, and as the user would write them."""
+        rounding = np.select([self.precision == size for size in SHORT_FLOATS], [2.0**-11, 2.0**-24], 2.0**-52)
+        steps = self._steps(values)
+        unsure = 1e-9 + 2.0 * rounding * (np.abs(values) + np.abs(self.anchor)) / self._length()
+        tens = 10.0 ** np.maximum(self.decimals, 0)
+        countable = np.abs(values * tens) < MOST_STEPS
+        written = (self.decimals < 0) | ~countable | (self.stored(np.rint(values * tens) / tens) == values)
+        return np.asarray((self.step == 0) | (written & (np.abs(steps - np.rint(steps)) <= unsure)))
+
+    def stored(self, values: Floats, feature: Any = ...) -> Floats:
+        """The values as the dtypes of their features hold them."""
+        precision = self.precision[feature]
+        for size, dtype in SHORT_FLOATS.items():
+            if (precision == size).any():
+                with np.errstate(over="ignore"):  # what the dtype cannot hold is infinite, and clipped to the bounds
+                    values = np.where(precision == size, values.astype(dtype).astype(np.float64), values)
+        return values
+
+    def _length(self, feature: Any = ...) -> Floats:
+        return np.where(self.step[feature] > 0, self.step[feature], 1.0)
+
+    def _steps(self, values: Floats, feature: Any = ...) -> Floats:
+        return np.asarray((values - self.anchor[feature]) / self._length(feature))
+
+    def _counts(self, steps: Floats, feature: Any = ...) -> Booleans:
+        """Where there is a grid, and so many steps can be counted."""
+        return np.asarray((self.step[feature] > 0) & (np.abs(steps) < MOST_STEPS))
+
+    def _points(self, steps: Floats, feature: Any = ...) -> Floats:
+        points = self.anchor[feature] + steps * self._length(feature)
+        tens = 10.0 ** np.maximum(self.decimals[feature], 0)
+        # 0.1 + 2 * 0.1 is to be 0.3: a whole number of the last decimal, divided once, is what the user would write.
+        written = np.rint(points * tens)
+        short = (self.decimals[feature] >= 0) & (np.abs(written) < MOST_STEPS)
+        return self.stored(np.where(short, written / tens, points), feature)
+
+
+SHORT_FLOATS: dict[int, Any] = {2: np.float16, 4: np.float32}
 
 
 @dataclass(frozen=True)
@@ -21,12 +104,9 @@ class Limits:
     high: Floats
     frozen: Booleans
     choices: Booleans
-    anchor: Floats
-    step: Floats
-    decimals: np.ndarray[Any, np.dtype[np.int64]]
-    direction: np.ndarray[Any, np.dtype[np.int64]]
-    single_precision: Booleans
-    category_offsets: np.ndarray[Any, np.dtype[np.int64]]
+    grid: Grid
+    direction: Integers
+    category_offsets: Integers
 
     @property
     def is_categorical(self) -> Booleans:
@@ -34,6 +114,8 @@ class Limits:
 
     def rows(self, index: np.ndarray[Any, Any]) -> "Limits":
         """The limits of some of the rows."""
+        if len(self.low) == len(self.high) == len(self.frozen) == len(self.choices) == 1:
+            return self
 
         def pick(array: Any) -> Any:
             return array if len(array) == 1 else array[index]
@@ -76,34 +158,38 @@ class Limits:
 
     def round_to_grid(self, values: Floats) -> Floats:
         """The nearest value of each feature's grid, as the user would write it, in the precision of its dtype."""
-        return self._snap(values, np.round, 0.0)
+        return self.grid.nearest(values)
 
-    def round_cells(self, values: Floats, feature: np.ndarray[Any, np.dtype[np.int64]]) -> Floats:
+    def round_cells(self, values: Floats, feature: Integers) -> Floats:
         """`round_to_grid` for one cell a row, that of the given feature."""
-        return self._snap(values, np.round, 0.0, feature)
+        return self.grid.nearest(values, feature)
 
     def kept(self, values: Floats, start: Floats) -> Booleans:
-        """Whether every changed cell of each row keeps every constraint."""
-        return np.asarray(((values == start) | (self.project(values, start) == values)).all(axis=1))
+        """Whether every changed cell of each row keeps every constraint.
+
+        Each constraint is looked at by itself and not through `project`, whose faults it would share.
+        """
+        inside = (values >= self.low) & (values <= self.high)
+        onward = (values - start) * self.direction >= 0
+        allowed = inside & onward & ~self.frozen & self._chosen(values) & self.grid.holds(values)
+        return np.asarray(((values == start) | allowed).all(axis=1))
+
+    @cached_property
+    def _common_ends(self) -> tuple[Floats, Floats]:
+        """Lowest and highest value of each feature that a cell can hold within the bounds, whatever the direction."""
+        return self.grid.first_inside(self.low, 1), self.grid.first_inside(self.high, -1)
 
     def _ends(self, start: Floats) -> tuple[Floats, Floats]:
-        """Lowest and highest grid value under bounds and direction; low > high where there is none."""
-        low = np.where(self.direction > 0, np.maximum(self.low, start), self.low)
-        high = np.where(self.direction < 0, np.minimum(self.high, start), self.high)
-        return self._snap(low, np.ceil, -1.0), self._snap(high, np.floor, 1.0)
-
-    def _snap(self, values: Floats, whole: Any, slack: float, feature: Any = ...) -> Floats:
-        step, anchor, single = self.step[feature], self.anchor[feature], self.single_precision[feature]
-        tens = 10.0 ** self.decimals[feature]
-        length = np.where(step > 0, step, 1.0)
-        steps = (values - anchor) / length
-        # 0.3 / 0.1 must count as three steps, not 2.9999999999999996; of many steps the last digits are less sure.
-        unsure = 1e-9 + 4 * np.finfo(np.float64).eps * np.minimum(np.abs(steps), 1e15)
-        snapped = anchor + whole(steps + slack * unsure) * length
-        values = np.where(step > 0, np.round(snapped * tens) / tens, values)
-        if single.any():
-            values = np.where(single, values.astype(np.float32).astype(np.float64), values)
-        return values
+        """Lowest and highest value that a cell can hold under bounds and direction; low > high where there is none."""
+        low, high = self._common_ends
+        up, down = np.flatnonzero(self.direction > 0), np.flatnonzero(self.direction < 0)
+        if len(up):
+            low = np.broadcast_to(low, start.shape).copy()
+            low[:, up] = self.grid.take(up).first_inside(np.maximum(low, start)[:, up], 1)
+        if len(down):
+            high = np.broadcast_to(high, start.shape).copy()
+            high[:, down] = self.grid.take(down).first_inside(np.minimum(high, start)[:, down], -1)
+        return low, high
 
     def _chosen(self, values: Floats) -> Booleans:
         """Whether the proposed category is one that may be chosen; True for numbers."""

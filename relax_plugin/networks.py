@@ -5,8 +5,10 @@ one batched product. Inputs have shape (members, batch, numbers).
 """
 
 import math
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -144,10 +146,31 @@ class Adam:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Small networks are quickest on one thread, and only then the same everywhere; the setting is given back."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    """Small networks are quickest on one thread, and only then the same everywhere; the setting is given back.
+
+    The setting is one for the whole process: of several Python threads that want it, the last one gives it back.
+    """
+    with ONE_THREAD.changing:
+        if ONE_THREAD.users == 0:
+            ONE_THREAD.before = torch.get_num_threads()
+        ONE_THREAD.users += 1
+        torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        with ONE_THREAD.changing:
+            ONE_THREAD.users -= 1
+            if ONE_THREAD.users == 0:
+                torch.set_num_threads(ONE_THREAD.before)
+
+
+@dataclass
+class Turns:
+    """Who wants torch to use one thread just now."""
+
+    changing: threading.Lock
+    users: int = 0
+    before: int = 1
+
+
+ONE_THREAD = Turns(threading.Lock())

@@ -1,7 +1,9 @@
 """Readers: how each family of models is asked for labels and scores."""
 
+import inspect
 import json
 import sys
+import threading
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -14,6 +16,8 @@ from relax_plugin.features import Rows
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Read = tuple[Any, Floats | None]
+
+SWITCHING = threading.Lock()  # torch modules are switched to evaluation and back: two threads must take turns
 
 
 class Reader(ABC):
@@ -57,7 +61,7 @@ class EstimatorReader(Reader):
 
     def read(self, rows: Rows, want_labels: bool) -> Read:
         if self.plain_arrays and isinstance(rows, pd.DataFrame):
-            rows = rows.to_numpy()
+            rows = rows.to_numpy(copy=True)  # without a copy it cannot be written to, and some models do
         if want_labels:
             labels = np.asarray(self.model.predict(rows))
             return (labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels), None
@@ -109,14 +113,15 @@ class TorchReader(Reader):
         torch = sys.modules["torch"]
         array = np.asarray(rows, dtype=np.float32)
         device = next((parameter.device for parameter in self.model.parameters()), None)
-        modes = [(module, module.training) for module in self.model.modules()]  # a frozen part stays frozen
-        self.model.eval()  # dropout and batch norm must not make the answers random
-        try:
-            with torch.no_grad():
-                output = self.model(torch.as_tensor(array, device=device)).detach().cpu().double().numpy()
-        finally:
-            for module, training in modes:
-                module.training = training
+        with SWITCHING:
+            modes = [(module, module.training) for module in self.model.modules()]  # a frozen part stays frozen
+            self.model.eval()  # dropout and batch norm must not make the answers random
+            try:
+                with torch.no_grad():
+                    output = self.model(torch.as_tensor(array, device=device)).detach().cpu().double().numpy()
+            finally:
+                for module, training in modes:
+                    module.training = training
         if output.ndim == 2 and output.shape[1] == 1:
             output = output[:, 0]
         if self.regression:
@@ -159,6 +164,8 @@ class BoosterReader(Reader):
 def make_reader(model: Any, task: str) -> Reader:
     """The reader for this model's family."""
     regression = task == "regression"
+    if inspect.isclass(model):
+        raise InputError(f"the model is the class {model.__name__}; a fitted instance of it is needed.")
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(model, torch.nn.Module):
         return TorchReader(model, regression)

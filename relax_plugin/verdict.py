@@ -13,7 +13,8 @@ class Verdict:
     """Keeps, for the queries of a batch, what was proposed, what the model says to it, and whether it counts.
 
     A proposal is *found* if the model's answer to the delivered row, after rounding and casting, meets the goal, the
-    row keeps every constraint, and it differs from those found before it.
+    row keeps every constraint, and it differs from those found before it. What is judged are the cells as the user
+    gets them: they are read back from the delivered rows.
     """
 
     def __init__(self, problem: Problem, rows: Rows, n: int) -> None:
@@ -40,9 +41,11 @@ class Verdict:
             return query
         values, start = kept.values[query, slot], self.problem.start[query]
         picked = self.rows[query] if isinstance(self.rows, np.ndarray) else self.rows.iloc[query]
-        blackbox = self.problem.blackbox
+        blackbox, space = self.problem.blackbox, self.problem.space
+        delivered = space.restore(values, picked)
+        values = kept.values[query, slot] = space.values(delivered)
         asked = blackbox.rows_asked
-        answer = blackbox.confirm(self.problem.space.restore(values, picked))
+        answer = blackbox.confirm(delivered)
         np.add.at(self.problem.rows, query, (blackbox.rows_asked - asked) // len(query))
         self.output[query, slot] = answer.output
         if self.scores is not None and answer.scores is not None:
@@ -52,6 +55,10 @@ class Verdict:
         self.found[query, slot] = met & few & self.problem.limits.rows(query).kept(values, start)
         self.found &= self._distinct()
         return np.unique(query[~met])
+
+    def say_why_missed(self, queries: Integers) -> None:
+        """Note that what was proposed for these queries does not meet the goal: the model may have changed its mind."""
+        self.proposals.note[queries] = "the model's own answer to the row that was proposed misses the goal"
 
     def counterfactuals(self, seconds: float) -> Counterfactuals:
         """The verdict as the user sees it, found ones first."""
@@ -81,10 +88,11 @@ class Verdict:
 
     def _distinct(self) -> Booleans:
         """Whether each found slot differs from every found slot before it."""
-        values, distinct = self.proposals.values, np.ones_like(self.found)
-        for slot in range(1, distinct.shape[1]):
-            same = (values[:, slot, None] == values[:, :slot]).all(axis=2) & self.found[:, :slot]
-            distinct[:, slot] = ~same.any(axis=1)
+        query, slot = np.nonzero(self.found)
+        rows = np.column_stack([query, self.proposals.values[query, slot]])
+        _, first = np.unique(rows, axis=0, return_index=True)
+        distinct = np.zeros_like(self.found)
+        distinct[query[first], slot[first]] = True
         return distinct
 
     def _status(self) -> np.ndarray[Any, Any]:

@@ -230,8 +230,7 @@ class ImaginedBlackBox(BlackBox):
 
     def ask(self, values: Values) -> Answer:
         """What the world model believes the model would answer: labels alone where the model gives no more."""
-        self.books.rows += len(values)
-        self.books.calls += 1
+        self.books.enter(rows=len(values), calls=1)
         answer = self.world.answer(self.world.predict(values))
         return answer if self.has_scores else Answer(answer.output)
 

@@ -174,7 +174,7 @@ def test_minus_zero_and_float32_cells_survive() -> None:
 def test_integers_beyond_float_precision_survive() -> None:
     large = 2**53 + 1
     frame = pd.DataFrame({"id": [large, 5], "a": [0.5, 1.5]})
-    space = FeatureSpace.infer(frame)
+    space = FeatureSpace.infer(frame, immutable=["id"])
     values = space.values(frame)
     values[0, 1] = 1.5
     assert space.restore(values, frame)["id"][0] == large

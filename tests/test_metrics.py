@@ -196,8 +196,9 @@ def test_decimals_are_judged_as_they_are_written():
         return broken(np.array(values, dtype=float)[:, None], np.full((len(values), 1), numbers[0]), space=space)
 
     for numbers in (np.array([0.9, 0.1], dtype=np.float32), np.array([0.9, 1 / 3], dtype=np.float32)):
-        assert judged(numbers, np.float32(0.7), 0.7, a=(0.7, 0.9)) == [0, 1], "no float32 is 0.7"
-    assert judged([0.9, 0.1], 0.3, 0.1 * 3, a=(0.1 * 3, 0.9)) == [0, 1], "0.1 * 3 is 0.30000000000000004"
+        assert judged(numbers, np.float32(0.7), 0.7, a=(np.float32(0.7), 0.9)) == [0, 1], "no float32 is 0.7"
+        assert judged(numbers, np.float32(0.7), np.float32(0.8), a=(0.7, 0.9))[0] == 1, "the float32 lies below 0.7"
+    assert judged([0.9, 0.1], 0.3, 0.1 * 3, a=(0.3, 0.9)) == [0, 1], "0.1 * 3 is 0.30000000000000004"
     assert judged([104081.51, 983909.94], 983909.94, 983909.95) == [0, 1]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from relax_plugin.columns import Feature, decimals_of
+from relax_plugin.columns import EXACT, Feature, decimals_of, float_bytes
 from relax_plugin.features import FeatureSpace
 from relax_plugin.limits import Limits
 
@@ -20,7 +20,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
-SLACK = 1e-9  # of a step: a bound written 0.1 * 3 lies a hair above 0.3, and 0.3 must keep it
+SLACK = 1e-9  # of a step, by which a number on the grid may seem to be off it
 
 
 # Validity: a missing counterfactual counts as invalid, in every one of these.
@@ -134,16 +134,14 @@ def violations(
             categories = slice(space.category_offsets[j], space.category_offsets[j + 1])
             choices = limits.choices[:, categories] & np.array(feature.choices, dtype=bool)
             chosen = (after[:, None] == np.arange(len(feature.categories))) & choices
-            bad_value, slack = ~chosen.any(axis=1), 0.0
+            bad_value = ~chosen.any(axis=1)
         else:
-            bad_value, after, slack = _off_grid(feature, after)
-            if feature.step is None:  # bounds and start in the precision of the column, as its values are
-                before, low, high = (_in_precision(feature, numbers) for numbers in (before, low, high))
-        wrong_way = {"increase": after < before - slack, "decrease": after > before + slack}
+            bad_value = _off_grid(feature, after)
+        wrong_way = {"increase": after < before, "decrease": after > before}
         rules = [
             limits.frozen[:, j] | feature.immutable,
             wrong_way.get(str(feature.direction), False),
-            ~((after >= low - slack) & (after <= high + slack)),  # so that NaN is outside
+            ~((after >= low) & (after <= high)),  # so that NaN is outside
             bad_value,
         ]
         changed = values[:, j] != start[:, j]
@@ -153,19 +151,19 @@ def violations(
     return broken
 
 
-def _off_grid(feature: Feature, numbers: Floats) -> tuple[Booleans, Floats, float]:
-    """Whether numbers are off the grid, the grid points that they are else (a float32 near 0.7 is 0.7), the slack."""
+def _off_grid(feature: Feature, numbers: Floats) -> Booleans:
+    """Whether numbers are off the feature's grid, or are none that its dtype holds; up to rounding."""
+    held = {2: np.float16, 4: np.float32}.get(float_bytes(feature.dtype), np.float64)
+    foreign = np.asarray(numbers.astype(held) != numbers)
     if feature.step is None:
-        return np.asarray(_in_precision(feature, numbers) != numbers), numbers, 0.0
-    steps = np.rint((numbers - feature.anchor) / feature.step)
-    points = np.round(feature.anchor + steps * feature.step, decimals_of(feature.step, feature.anchor))
-    off = np.asarray(_in_precision(feature, points) != numbers)
-    return off, np.where(off, numbers, points), SLACK * feature.step
-
-
-def _in_precision(feature: Feature, numbers: Floats) -> Floats:
-    single = str(feature.dtype).lower() == "float32"
-    return numbers.astype(np.float32).astype(np.float64) if single else numbers
+        return foreign
+    steps = (numbers - feature.anchor) / feature.step
+    rounding = float(np.finfo(held).eps) * (np.abs(numbers) + abs(feature.anchor)) / feature.step
+    off = np.abs(steps - np.rint(steps)) > SLACK + rounding
+    decimals = decimals_of(feature.step, feature.anchor)
+    if decimals >= 0:  # 0.30000000000000004 is not how anyone writes it
+        off |= (np.abs(numbers) * 10.0**decimals < EXACT) & (np.round(numbers, decimals).astype(held) != numbers)
+    return np.asarray(foreign | off)
 
 
 def redundancy(start: Floats, values: Floats, meets: Callable[[Floats, Integers], Booleans]) -> Integers:

@@ -103,7 +103,7 @@ def play(
 def grid(task: Task, spacing: float) -> pd.DataFrame:
     """Points at equal distances from the lower to the upper bound of two features; the first changes slowest."""
     ends = ((feature.low, feature.high) for feature in task.space.features)
-    decimals = task.space.limits().decimals
+    decimals = task.space.grid.decimals
     axes = [
         np.round(np.arange(low, high + spacing / 2, spacing), places)
         for (low, high), places in zip(ends, decimals, strict=True)
@@ -225,7 +225,7 @@ def page_data(playground: Playground) -> dict[str, Any]:
     """What the script of the page reads: names as they are, and all numbers as packed columns."""
     task, explainer, points = playground.task, playground.explainer, playground.points
     names = [str(name) for name in task.space.names]
-    decimals = dict(zip(names, map(int, task.space.limits().decimals), strict=True))
+    decimals = dict(zip(names, map(int, task.space.grid.decimals), strict=True))
     assert explainer.blackbox_.classes is not None
     classes = list(explainer.blackbox_.classes)
     units = {name: 10.0 ** -decimals[name] for name in names}
