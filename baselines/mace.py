@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from relax_plugin.base import CounterfactualExplainer, Supports
+from relax_plugin.base import CounterfactualExplainer, Supports, real_number
 from relax_plugin.baselines.tree_cells import Cells, trees_over, why_no_trees_over
 from relax_plugin.baselines.tree_explainer import TreeExplainer
 from relax_plugin.baselines.tree_goals import Aim, aim_at
 from relax_plugin.blackbox import Answer, BlackBox
-from relax_plugin.errors import InputError, MissingExtraError
+from relax_plugin.errors import MissingExtraError
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
 from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
@@ -32,6 +32,8 @@ from relax_plugin.slots import fill_slots
 from relax_plugin.trees import Trees
 
 UNITS = 1_000_000  # of distance, in one standard deviation
+MOST_UNITS = 2**31 - 1  # the solver's largest number; from a query that is further away, units are larger
+LEAST_SECONDS, MOST_SECONDS = 1e-3, 1e6  # the solver counts milliseconds, and not far beyond this
 VOTES = 2**17  # the largest score of a leaf, as a whole number, where scores are no votes
 NEAREST = 5  # training rows from which a query's first row is refined
 CLOSE_IN = 0.02  # when the bounds of δ are so near (relatively), the next question is for anything better at all
@@ -134,9 +136,7 @@ class Mace(TreeExplainer):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        seconds = self.seconds_per_row
-        if not isinstance(seconds, int | float | np.number) or not np.isfinite(seconds) or seconds <= 0:
-            raise InputError(f"seconds_per_row is {seconds!r}, but must be a number above 0.")
+        real_number("seconds_per_row", self.seconds_per_row, LEAST_SECONDS, MOST_SECONDS)
 
 
 class _Copy(BlackBox):
@@ -152,17 +152,22 @@ class _Copy(BlackBox):
 
 
 class Formula:
-    """The trees as a formula over the cells around some queries, and the search for the nearest one that holds."""
+    """The trees as a formula over the cells around some queries, and the search for the nearest one that holds.
+
+    Each has a context of its own, the solver's word for all that must not be shared by threads.
+    """
 
     def __init__(self, trees: Trees, cells: Cells, aim: Aim, max_changes: int) -> None:
         z3 = _solver_library()
+        self.context = z3.Context()
         self.trees, self.cells, self.aim, self.max_changes = trees, cells, aim, max_changes
         self.above = [
-            [z3.Bool(f"feature {j} from {i}") for i in range(1, count)] for j, count in enumerate(cells.counts)
+            [z3.Bool(f"feature {j} from {i}", self.context) for i in range(1, count)]
+            for j, count in enumerate(cells.counts)
         ]
-        self.leaf = [z3.Bool(f"leaf {i}") for i in range(len(trees.leaf_tree))]
+        self.leaf = [z3.Bool(f"leaf {i}", self.context) for i in range(len(trees.leaf_tree))]
         self.no_leaf = [z3.Not(leaf) for leaf in self.leaf]
-        self.solver = z3.Solver()
+        self.solver = z3.Solver(ctx=self.context)
         for literals in self.above:
             self.solver.add([z3.Implies(after, before) for before, after in pairwise(literals)])
         self.reachable = (cells.low <= cells.high).all(axis=1)
@@ -201,8 +206,11 @@ class Formula:
         self, query: int, best: Integers | None, met: Callable[[Floats], bool], deadline: float
     ) -> tuple[Integers | None, bool]:
         z3 = _solver_library()
-        costs = np.round(self.cells.costs[query] * UNITS)
-        leaf_costs = np.round(self.cells.leaf_costs(query) * UNITS) - len(costs)  # rounded once, not once a feature
+        costs, leaf_costs = self.cells.costs[query], self.cells.leaf_costs(query)
+        furthest = np.where(np.isfinite(costs), costs, 0.0).max(axis=1).sum()
+        units = min(UNITS, (MOST_UNITS - len(costs)) / max(furthest, 1.0))
+        costs = np.round(costs * units)
+        leaf_costs = np.round(leaf_costs * units) - len(costs)  # rounded once, not once a feature
         least = self._least(query, leaf_costs)
         if least is None:
             return None, True
@@ -223,7 +231,7 @@ class Formula:
             elif met(self.cells.at(query, cell)):
                 best, most = cell, int(costs[feature, cell].sum())
             else:
-                self.solver.add(z3.Not(z3.And([self._lies_in(j, int(i)) for j, i in enumerate(cell)])))
+                self.solver.add(z3.Not(z3.And([self._lies_in(j, int(i)) for j, i in enumerate(cell)], self.context)))
         return best, True
 
     def _ask(
@@ -238,7 +246,7 @@ class Formula:
         self.solver.push()
         try:
             if within is not None:
-                self.solver.add(z3.PbLe(distance, int(within)))
+                self.solver.add(z3.PbLe(distance, int(within)) if distance else z3.BoolVal(within >= 0, self.context))
                 self.solver.add([self.no_leaf[i] for i in np.flatnonzero((leaf_costs > within) & self.reachable)])
             self.solver.set("timeout", max(1, int(1000 * left)))
             answer = self.solver.check()
@@ -254,7 +262,7 @@ class Formula:
         z3 = _solver_library()
         line = self.above[feature]
         parts = [line[interval - 1]] if interval > 0 else []
-        return z3.And(parts + ([z3.Not(line[interval])] if interval < len(line) else []))
+        return z3.And(parts + ([z3.Not(line[interval])] if interval < len(line) else []), self.context)
 
     def _limits(self, query: int, costs: Floats) -> list[Any]:
         """Intervals without an allowed value are forbidden, and so are more changes than may be made."""
@@ -307,10 +315,10 @@ class Formula:
             weight = (whole - lowest[tree]).astype(np.int64)
             terms = [(self.leaf[i], int(w)) for i, w in zip(leaves, weight, strict=True) if w > 0]
             wanted -= int(lowest.sum())
-            votes.append(z3.PbGe(terms, wanted) if terms else z3.BoolVal(wanted <= 0))
+            votes.append(z3.PbGe(terms, wanted) if terms else z3.BoolVal(wanted <= 0, self.context))
         size = max(1, len(votes) // aim.groups)
-        groups = [z3.And(votes[i : i + size]) for i in range(0, len(votes), size)]
-        return z3.Or(groups) if groups else z3.BoolVal(True)
+        groups = [z3.And(votes[i : i + size], self.context) for i in range(0, len(votes), size)]
+        return z3.Or(groups) if groups else z3.BoolVal(True, self.context)
 
     def _least(self, query: int, leaf_costs: Floats) -> int | None:
         """A distance below which the best leaf of every tree together would not do; None: at no distance they do."""
