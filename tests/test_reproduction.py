@@ -208,7 +208,7 @@ def small_tables() -> dict[str, pd.DataFrame]:
     models = pd.DataFrame(
         [
             {"task": name, "seed": seed, "parameters": "{}", "cv": 0.9, "chosen": True, "measure": "accuracy",
-             "test": 0.9 + 0.01 * seed, "training_rows": 100}
+             "test": 0.9 + 0.01 * seed, "training_rows": 100, "± cv": 0.01, "seconds": 1.0}
             for name in GRIDS
             for seed in SEEDS
         ]

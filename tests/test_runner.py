@@ -397,7 +397,7 @@ def test_rows_are_read_back_as_they_were_written(
     columns = ("before", "after", "sentence", "query")
     rows = [
         unit.failure("ok", text, {**dict.fromkeys(columns, text), "sparsity": number, "fit_cpu": number})
-        | {"instance": instance, "valid": instance == 1, "violations": instance}
+        | {"instance": instance, "instances": len(texts), "valid": instance == 1, "violations": instance}
         for instance, (text, number) in enumerate(zip(texts, numbers, strict=True))
     ]
     store.write(unit, rows)

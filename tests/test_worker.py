@@ -18,7 +18,7 @@ from reference.misbehaving import TEST_ROWS, announced, small_task, told
 
 from relax_plugin.evaluation.judge import COLUMNS, Method, Row, Unit
 from relax_plugin.evaluation.tasks import Task
-from relax_plugin.evaluation.worker import Pool, Worker
+from relax_plugin.evaluation.worker import STARTS, Pool, Worker
 
 LIMIT = 1.5  # seconds that a method which hangs is given
 SLOW_START = 5.0  # seconds
@@ -216,13 +216,24 @@ def test_loading_a_task_that_hangs_is_ended_too(worker: Worker) -> None:
 
 
 @pytest.fixture(scope="module")
-def slow_starter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
-    """A worker that takes its time to start, and that has no xgboost."""
+def slow_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What makes an interpreter take its time to start, and have no xgboost."""
     folder = tmp_path_factory.mktemp("slow")
     (folder / "sitecustomize.py").write_text(f"import time; time.sleep({SLOW_START})\n")
     (folder / "xgboost.py").write_text("raise ImportError('not installed')\n")
+    return folder
+
+
+@pytest.fixture
+def slow_start(slow_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(slow_folder), os.environ["PYTHONPATH"]]))
+
+
+@pytest.fixture(scope="module")
+def slow_starter(slow_folder: Path) -> Iterator[Worker]:
+    """A worker that starts so."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), os.environ["PYTHONPATH"]]))
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(slow_folder), os.environ["PYTHONPATH"]]))
         worker = Worker()
     yield worker
     worker.close()
@@ -231,6 +242,49 @@ def slow_starter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
 def test_starting_a_worker_does_not_count_against_the_limit_of_a_method(slow_starter: Worker) -> None:
     (row, *_) = slow_starter.run(unit("stepping"), SLOW_START - 1)
     assert (row["state"], row["reason"]) == ("ok", "")
+
+
+KILLED_AT_THE_START = """
+import os, pathlib, signal
+if "relax_plugin.evaluation.worker" in pathlib.Path("/proc/self/cmdline").read_text():
+    with open({note!r}, "a") as file:
+        file.write("start\\n")
+    if len(pathlib.Path({note!r}).read_text().splitlines()) <= {times}:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize(("times", "state"), [(1, "ok"), (100, "crashed")])
+def test_a_worker_that_is_killed_while_it_starts_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int, state: str
+) -> None:
+    note = tmp_path / "starts"
+    (tmp_path / "sitecustomize.py").write_text(KILLED_AT_THE_START.format(note=str(note), times=times))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]]))
+    pool = Pool()
+    try:
+        (row, *_) = pool.run(unit("stepping"), None)
+    finally:
+        pool.close()
+    assert row["state"] == state
+    assert row["reason"] == ("" if state == "ok" else "the process ended by signal SIGKILL in starting")
+    assert len(note.read_text().splitlines()) == (times + 1 if state == "ok" else STARTS)
+    assert not pool.busy
+
+
+def test_a_worker_that_a_closed_pool_ended_while_it_started_is_not_started_again(slow_start: None) -> None:
+    pool, rows = Pool(), list[Row]()
+    thread = threading.Thread(target=lambda: rows.extend(pool.run(unit("stepping"), None)))
+    thread.start()
+    deadline = time.monotonic() + PATIENCE
+    while not pool.busy:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    (starting,) = pool.busy
+    pool.close()
+    thread.join(PATIENCE)
+    assert gone(starting.process.pid)
+    assert (rows[0]["state"], pool.busy, pool.idle) == ("crashed", set(), [])
 
 
 def test_a_task_whose_library_is_absent_is_skipped(slow_starter: Worker) -> None:

@@ -23,6 +23,7 @@ INSTANCE_COLUMNS = (
     *("stage", "sentence", "rows", "query", "changes"),
 )
 COLUMNS = (*UNIT_COLUMNS, *INSTANCE_COLUMNS, *COST_COLUMNS, *TIME_COLUMNS)
+STATES = ("ok", "crashed", "timed out", "skipped")
 
 
 @dataclass(frozen=True)
@@ -81,5 +82,5 @@ class Unit:
 def _literal(text: str) -> Any:
     try:
         return ast.literal_eval(text)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: brackets without end
         return text

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import IO, Any
@@ -25,13 +26,15 @@ from typing import IO, Any
 import cloudpickle
 
 from relax_plugin.errors import MissingExtraError
-from relax_plugin.evaluation.judge import Row, Unit, judge
+from relax_plugin.evaluation.tasks import Task
+from relax_plugin.evaluation.units import Row, Unit
 
 logger = logging.getLogger(__name__)
 
 # One thread each: methods are compared on equal terms, and workers side by side do not fight for the cores.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 LENGTH = struct.Struct("<Q")
+STARTS = 3  # workers that may end while they start, one after another, before their unit is given up
 
 
 class Worker:
@@ -53,14 +56,21 @@ class Worker:
     def usable(self) -> bool:
         return not self.lost and self.process.poll() is None
 
-    def run(self, unit: Unit, limit: float | None) -> list[Row]:
-        """The rows of a unit; a crash or a time-out is a row too, and leaves the worker unusable."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        late = threading.Event()
+    def starts(self) -> bool:
+        """Whether the child gets as far as to take units; waits until that is known."""
+        assert self.process.stdout is not None
         try:
             while not self.ready:
                 self.ready = "ready" in pickle.loads(_receive(self.process.stdout))
         except EOFError:
+            self.lost = True  # whether or not the system has noticed yet that it ended
+        return self.ready
+
+    def run(self, unit: Unit, limit: float | None) -> list[Row]:
+        """The rows of a unit; a crash or a time-out is a row too, and leaves the worker unusable."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        late = threading.Event()
+        if not self.starts():
             return [self._lost(unit, "starting", False, limit)]
         for phase in ("loading the task", "the method"):
             timer = threading.Timer(threading.TIMEOUT_MAX if limit is None else limit, self._end, args=(late,))
@@ -123,29 +133,44 @@ class Pool:
         self.lock = threading.Lock()
         self.idle: list[Worker] = []
         self.busy: set[Worker] = set()
+        self.closings = 0
 
     def run(self, unit: Unit, limit: float | None) -> list[Row]:
-        """Run a unit in an idle worker, or in a new one."""
-        with self.lock:
-            self.idle = [worker for worker in self.idle if worker.usable]
-            worker = self.idle.pop() if self.idle else Worker()
-            self.busy.add(worker)
-        try:
-            return worker.run(unit, limit)
-        finally:
-            with self.lock:
-                self.busy.discard(worker)
-                if worker.usable:
-                    self.idle.append(worker)
+        """Run a unit in an idle worker, or in a new one; one that ends while it starts says nothing about the unit."""
+        closings = self.closings
+        for _ in range(STARTS):
+            worker = self._taken()
+            try:
+                # One that was ended because the pool is closed is not replaced: nobody would end that one.
+                if worker.starts() or self.closings != closings:
+                    return worker.run(unit, limit)
+                logger.warning("a worker ended while it started; another one is started")
+            finally:
+                self._give_back(worker)
+        return worker.run(unit, limit)  # which tells how the last one ended
 
     def close(self) -> None:
         """End all workers, the busy ones too."""
         with self.lock:
+            self.closings += 1
             idle, self.idle, busy = self.idle, [], [*self.busy]
         for worker in busy:
             worker.end()
         for worker in idle:
             worker.close()
+
+    def _taken(self) -> Worker:
+        with self.lock:
+            self.idle = [worker for worker in self.idle if worker.usable]
+            worker = self.idle.pop() if self.idle else Worker()
+            self.busy.add(worker)
+        return worker
+
+    def _give_back(self, worker: Worker) -> None:
+        with self.lock:
+            self.busy.discard(worker)
+            if worker.usable:
+                self.idle.append(worker)
 
 
 POOL = Pool()
@@ -160,6 +185,8 @@ def run_unit(unit: Unit, limit: float | None) -> tuple[Unit, list[Row], float]:
 
 def main() -> None:
     """The child's side: run what comes in until the parent is gone."""
+    from relax_plugin.evaluation.judge import judge  # which imports what takes long: only children need it
+
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)  # whatever a method prints must not mix with the answers
@@ -169,10 +196,10 @@ def main() -> None:
     _send(answers, pickle.dumps({"ready": True}))
     threading.Thread(target=_listen, args=(requests, inbox), daemon=True).start()
     while True:
-        _attempt(inbox.get(), answers)
+        _attempt(inbox.get(), answers, judge)
 
 
-def _attempt(request: bytes, answers: IO[bytes]) -> None:
+def _attempt(request: bytes, answers: IO[bytes], judge: Callable[[Unit, Task], list[Row]]) -> None:
     """Answer with the rows of a unit, or with what went wrong."""
     try:
         unit: Unit = pickle.loads(request)

@@ -11,8 +11,8 @@ from scipy.stats import hypergeom
 
 from relax_plugin import datasets
 from relax_plugin.datasets.covid import DECREASE_ONLY, EITHER_WAY, INCREASE_ONLY
-from relax_plugin.errors import MissingDataError
-from relax_plugin.evaluation.files import write_text
+from relax_plugin.errors import MissingDataError, SavedFileError
+from relax_plugin.evaluation.files import set_aside, write_packed
 from relax_plugin.evaluation.svg import inline
 from relax_plugin.reproduction import paper
 from relax_plugin.reproduction.comparisons import Claim, Status
@@ -20,6 +20,7 @@ from relax_plugin.reproduction.covid import EXPLAINED, Settings, combine, study
 from relax_plugin.reproduction.covid_discussion import METHOD, directions, discussion, summary
 from relax_plugin.reproduction.covid_pictures import picture
 from relax_plugin.reproduction.intervals import Interval
+from relax_plugin.reproduction.results import read_stored
 from relax_plugin.reproduction.tables import NOTHING, Table, frame_table
 
 FRAMES = ("models", "counterfactuals", "changes", "importance", "transfer", "association")
@@ -45,16 +46,28 @@ def run_studies(folder: Path, seeds: Sequence[int], jobs: int, say: Callable[[st
     settings = joblib.hash(repr(Settings()))[:8]  # other ones would be another result
 
     def path(name: str, seed: int) -> Path:
-        return folder / f"{name}-{seed}-{settings}.csv"
+        return folder / f"{name}-{seed}-{settings}.csv.gz"
 
-    missing = [seed for seed in seeds if not path(FRAMES[-1], seed).exists()]
+    missing = [seed for seed in seeds if not all(_stored(path(name, seed)) for name in FRAMES)]
     calls = (joblib.delayed(_numbered)(seed) for seed in missing)
     done = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", inner_max_num_threads=1, backend="loky")(calls)
     for seed, frames in done:
-        for name in FRAMES:  # the last one says that all are there
-            write_text(path(name, seed), frames[name].to_csv(index=False))
+        for name in FRAMES:
+            write_packed(path(name, seed), frames[name].to_csv(index=False))
         say(f"[covid] split {seed}: {len(frames['changes'])} changes suggested")
-    return combine([{name: pd.read_csv(path(name, seed)) for name in FRAMES} for seed in seeds])
+    return combine([{name: read_stored(path(name, seed)) for name in FRAMES} for seed in seeds])
+
+
+def _stored(path: Path) -> bool:
+    """Whether a frame is there; a damaged one is set aside."""
+    if not path.exists():
+        return False
+    try:
+        read_stored(path)
+    except SavedFileError as error:
+        set_aside(path, error)
+        return False
+    return True
 
 
 def _numbered(seed: int) -> tuple[int, dict[str, pd.DataFrame]]:

@@ -16,11 +16,13 @@ from typing import Any
 import joblib
 import pandas as pd
 
-from relax_plugin.errors import InputError
-from relax_plugin.evaluation.files import write_text
+from relax_plugin.errors import InputError, SavedFileError
+from relax_plugin.evaluation.files import read_entries, set_aside, write_packed, write_text
 from relax_plugin.evaluation.judge import Row, Unit
 from relax_plugin.evaluation.runner import Store, environment, run_units
+from relax_plugin.evaluation.spreadsheet import guarded, unguarded
 from relax_plugin.reproduction.case_study import FRAMES, run_studies
+from relax_plugin.reproduction.models import COLUMNS as MODEL_COLUMNS
 from relax_plugin.reproduction.models import FOLDS, GRIDS, tune_all
 from relax_plugin.reproduction.plan import (
     LIMIT,
@@ -33,7 +35,7 @@ from relax_plugin.reproduction.plan import (
     seeds_of,
     task_of,
 )
-from relax_plugin.reproduction.results import results
+from relax_plugin.reproduction.results import check_table, read_stored, results
 
 Say = Callable[[str], None]
 TABLES = ("models", *PARTS, "lore_sa")  # the last one by tests/hosts/time_of_lore_sa.py
@@ -47,7 +49,8 @@ class Folder:
         self.units = path / "units"
 
     def write(self, name: str, frame: pd.DataFrame) -> None:
-        write_text(self.path / f"{name}.csv", frame.to_csv(index=False, float_format="%.6g"))
+        """A table to be kept and read by people, in spreadsheets too."""
+        write_text(self.path / f"{name}.csv", guarded(frame)[0].to_csv(index=False, float_format="%.6g"))
 
     def read(self, name: str) -> pd.DataFrame:
         """A table as it was written; empty texts stay texts."""
@@ -55,10 +58,14 @@ class Folder:
         if not path.exists():
             raise InputError(f"{self.path} holds no {path.name}; `relax-plugin reproduce` makes it.")
         texts = {"task": str, "method": str, "setting": str, "reason": str, "state": str, "parameters": str}
-        frame = pd.read_csv(path, dtype=texts)
+        try:
+            frame = pd.read_csv(path, dtype=texts)
+        except ValueError as error:  # pandas' own are ValueErrors, and so is what is no UTF-8
+            raise SavedFileError(f"{path} is damaged: {str(error).strip()}.") from error
+        check_table(name, frame, path)
         known = [name for name in texts if name in frame]
         frame[known] = frame[known].fillna("")
-        return frame
+        return unguarded(frame)
 
     def covid(self) -> dict[str, pd.DataFrame]:
         """The frames of the case study, if it was run."""
@@ -69,7 +76,11 @@ class Folder:
 
     def note(self, command: str, seconds: float | None = None) -> None:
         """Remember what was typed, when, with which versions, on which machine, and how long it took."""
-        entries = self.about()
+        try:
+            entries = self.about()
+        except SavedFileError as error:
+            set_aside(self.path / "about.json", error)
+            entries = []
         if seconds is None:
             entries.append({"command": command, "started": _now(), "commit": _commit(), **environment()})
         else:
@@ -77,9 +88,8 @@ class Folder:
         write_text(self.path / "about.json", json.dumps(entries, indent=1))
 
     def about(self) -> list[dict[str, Any]]:
-        path = self.path / "about.json"
-        entries: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-        return entries
+        """What was typed, in turn."""
+        return read_entries(self.path / "about.json", ("command", "started", "machine"))
 
 
 class Clock:
@@ -134,9 +144,8 @@ def reproduce(folder: Folder, *, quick: bool, jobs: int, command: str, say: Say,
     try:
         run_units(units, folder.units, limit=LIMIT, jobs=jobs, retry=retry, command=command, progress=progress)
     finally:
-        if store.holds_any():
-            for part, frame in results(wanted, store.rows()).items():
-                folder.write(part, frame)
+        for part, frame in results(wanted, store.rows_of(units)).items():
+            folder.write(part, frame)
     for name, frame in run_studies(folder.units / "covid", seeds_of(quick), jobs, say).items():
         folder.write(f"covid_{name}", frame)
     folder.note(command, time.perf_counter() - started)
@@ -156,15 +165,34 @@ def _models(folder: Folder, needed: Sequence[tuple[str, int]], jobs: int, say: S
     def path(name: str, seed: int) -> Path:
         """With the candidates in its name: other ones would be another result."""
         candidates = joblib.hash((GRIDS[name], FOLDS))[:8]
-        return folder.units / "models" / f"{name.replace('/', '-')}-{seed}-{candidates}.csv"
+        return folder.units / "models" / f"{name.replace('/', '-')}-{seed}-{candidates}.csv.gz"
 
-    missing = [case for case in needed if not path(*case).exists()]
+    def stored(name: str, seed: int) -> bool:
+        """Whether the model's frame is there; a damaged one is set aside."""
+        if not path(name, seed).exists():
+            return False
+        try:
+            _tuned(path(name, seed), name, seed)
+        except SavedFileError as error:
+            set_aside(path(name, seed), error)
+            return False
+        return True
+
+    missing = [case for case in needed if not stored(*case)]
     for done, frame in enumerate(tune_all(missing, jobs), start=1):
         name, seed = str(frame["task"].iloc[0]), int(frame["seed"].iloc[0])
-        write_text(path(name, seed), frame.to_csv(index=False))
+        write_packed(path(name, seed), frame.to_csv(index=False))
         chosen = frame[frame["chosen"]].iloc[0]
         say(f"[model {done}/{len(missing)}] {name}, seed {seed}: {chosen['measure']} {chosen['test']:.3f}")
-    return pd.DataFrame(pd.concat([pd.read_csv(path(*case)) for case in needed], ignore_index=True))
+    return pd.DataFrame(pd.concat([_tuned(path(*case), *case) for case in needed], ignore_index=True))
+
+
+def _tuned(path: Path, name: str, seed: int) -> pd.DataFrame:
+    """A stored frame of `tune`, if it is this model's and says which candidate was chosen."""
+    frame = read_stored(path, MODEL_COLUMNS)
+    if set(frame["task"]) != {name} or set(frame["seed"]) != {seed} or frame["chosen"].sum() != 1:
+        raise SavedFileError(f"{path} is damaged: it does not tell which model of {name} with seed {seed} was chosen.")
+    return frame
 
 
 def _with_tasks(wanted: Sequence[Case], tuned: pd.DataFrame) -> list[tuple[Case, Any]]:

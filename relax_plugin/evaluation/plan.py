@@ -1,0 +1,97 @@
+"""The plan of a benchmark: tasks × methods × seeds, refused before anything heavy is imported if it could not run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from relax_plugin.errors import InputError
+from relax_plugin.evaluation.tasks import ALIASES, Task, check_task_name
+from relax_plugin.evaluation.units import Method, Unit
+from relax_plugin.registry import check_name, check_options
+
+BACKENDS = ("threading", "dask")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a benchmark runs.
+
+    Parameters
+    ----------
+    tasks : names of `available_tasks()`, or Task objects of your own
+    methods : names of the registry, names with options (`relax-global:effort=policy`), or Method objects
+    seeds : int
+        Of the split, of the model's training and of the method; a Task object keeps its own split and model.
+    rows : int, optional
+        At most so many test rows, the first ones.
+    method_rows : mapping of method label to int
+        The same for single methods: slow ones can be given a subset, which tables then state.
+    n, max_changes
+        Counterfactuals asked for each row, and a limit of changes for every method (None: each method's default).
+    limit : seconds, optional
+        For fit and explain of one unit; whatever takes longer is ended.
+    """
+
+    tasks: Sequence[str | Task]
+    methods: Sequence[str | Method]
+    seeds: Sequence[int] = (0, 1, 2, 3, 4)
+    rows: int | None = None
+    method_rows: Mapping[str, int] = field(default_factory=dict)
+    n: int = 1
+    max_changes: int | None = None
+    limit: float | None = 600.0
+
+    def units(self) -> list[Unit]:
+        """All units, those of one task and seed together: a worker then trains the model once."""
+        methods = [Method.parse(method) if isinstance(method, str) else method for method in self.methods]
+        self._check(methods)
+        return [
+            Unit(task, method, seed, self._rows_of(method.label), self.n, self.max_changes)
+            for task in self.tasks
+            for seed in self.seeds
+            for method in methods
+        ]
+
+    def _rows_of(self, label: str) -> int | None:
+        counts = [count for count in (self.rows, self.method_rows.get(label)) if count is not None]
+        return min(counts, default=None)
+
+    def _check(self, methods: Sequence[Method]) -> None:
+        """Refuse before anything runs what could not run."""
+        for task in self.tasks:
+            if isinstance(task, str):
+                check_task_name(task)
+        for method in methods:
+            check_name(method.explainer)
+        labels = [method.label for method in methods]
+        for label in self.method_rows:
+            if label not in labels:
+                raise InputError(f"rows are given for method {label!r}, which is not run; methods are {labels}.")
+        names = [ALIASES.get(task, task) if isinstance(task, str) else task.name for task in self.tasks]
+        given: dict[str, list[Any]] = {"task": names, "method": labels, "seed": list(self.seeds)}
+        for what, values in given.items():
+            twice = [value for value in values if values.count(value) > 1]
+            if twice:
+                raise InputError(f"{what} {twice[0]!r} is given twice.")
+            if not values:
+                raise InputError(f"there is no {what} to run; give at least one.")
+        counts = {"rows": self.rows, "n": self.n, "max_changes": self.max_changes, **self.method_rows}
+        for name, count in counts.items():
+            if count is not None and count < 1:
+                raise InputError(f"{name} is {count}, but must be at least 1.")
+        if self.limit is not None and not self.limit > 0:
+            raise InputError(f"limit is {self.limit}, but must be a number of seconds above 0, or None for no limit.")
+        for method in methods:  # the last: an explainer of another package is imported for it
+            check_options(method.explainer, method.options)
+
+
+def check_place(jobs: int, backend: str = "threading", scheduler: str | None = None) -> None:
+    """Refuse a place to run units that is none."""
+    if jobs < 1:
+        raise InputError(f"jobs is {jobs}, but must be at least 1.")
+    if backend not in BACKENDS:
+        raise InputError(f"there is no backend {backend!r}; known are 'threading' and 'dask'.")
+    if backend == "threading" and scheduler is not None:
+        raise InputError(f"the scheduler {scheduler} is for backend 'dask', but the backend is 'threading'.")
+    if backend == "dask" and scheduler is None:
+        raise InputError("backend 'dask' needs the address of a scheduler, such as tcp://127.0.0.1:8786.")
