@@ -3,8 +3,6 @@
 import difflib
 from collections.abc import Iterable
 
-import numpy as np
-
 
 class ReLAXError(Exception):
     """Base of every error raised on purpose by relax_plugin."""
@@ -64,7 +62,7 @@ class MissingExtraError(ReLAXError, ImportError):
 
 def did_you_mean(name: object, known: Iterable[object]) -> str:
     """End of a sentence that suggests the nearest known name, or lists the known ones."""
-    names = {str(one): one.item() if isinstance(one, np.generic) else one for one in known}
+    names = {str(one): one.item() if hasattr(one, "item") else one for one in known}
     close = difflib.get_close_matches(str(name), names, n=1)
     if close:
         nearest = names[close[0]]

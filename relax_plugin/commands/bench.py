@@ -1,14 +1,13 @@
 """`relax-plugin bench`: methods × tasks × seeds, judged alike."""
 
 import argparse
-import inspect
 import sys
 from pathlib import Path
 from typing import Any
 
 from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
 from relax_plugin.errors import InputError
-from relax_plugin.registry import explainer_class
+from relax_plugin.registry import option_names
 
 METHODS = ("relax-global", "nearest-ct", "greedy")
 
@@ -74,13 +73,16 @@ def add(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Run the benchmark and print its table."""
-    from relax_plugin.evaluation import runner, tables
-    from relax_plugin.evaluation.floor_table import above_floor
+    from relax_plugin.evaluation.files import check_folder
+    from relax_plugin.evaluation.plan import Plan, check_place
     from relax_plugin.evaluation.tasks import CORE_TASKS
 
     if chosen.floor is not None and chosen.floor < 1:
         raise InputError(f"--floor is {chosen.floor}, but must be at least 1 change.")
-    plan = runner.Plan(
+    for rows in chosen.budgets:
+        if rows < 1:
+            raise InputError(f"--budgets has {rows}, but each must be at least 1 model row.")
+    plan = Plan(
         tasks=chosen.tasks or CORE_TASKS,
         methods=with_budgets(chosen.methods, chosen.budgets),
         seeds=range(chosen.seeds),
@@ -90,6 +92,13 @@ def run(chosen: argparse.Namespace) -> int:
         max_changes=chosen.max_changes,
         limit=chosen.limit or None,
     )
+    plan.units()  # refuses what could not run, before what runs it is imported
+    check_place(chosen.jobs, chosen.backend, chosen.scheduler)
+    check_folder(chosen.output, "--output")
+
+    from relax_plugin.evaluation import runner, tables
+    from relax_plugin.evaluation.floor_table import above_floor
+
     rows = runner.run(
         plan,
         chosen.output,
@@ -124,7 +133,7 @@ def with_budgets(methods: list[str], budgets: list[int]) -> list[str]:
     varied = []
     for method in methods:
         name = method.partition(":")[0]
-        if "rows_per_instance" not in inspect.signature(explainer_class(name)[0]).parameters:
+        if "rows_per_instance" not in option_names(name):
             varied.append(method)
             continue
         joint = "," if ":" in method else ":"
@@ -141,6 +150,12 @@ def say_done(done: int, of: int, unit: Any, rows: list[dict[str, Any]]) -> None:
     else:
         how = f"{first['state']}: {first['reason']}"
     print(f"[{done}/{of}] {unit.task_name}, {unit.method.label}, seed {unit.seed}: {how}", file=sys.stderr, flush=True)
+
+
+def check_results(folder: Path) -> None:
+    """Refuse a folder in which no results of a benchmark are."""
+    if not any((folder / "units").glob("*.csv.gz")):
+        raise InputError(f"{folder} holds no results; `relax-plugin bench --output {folder}` makes some.")
 
 
 def _counts(texts: list[str]) -> dict[str, int]:

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from relax_plugin.commands.bench import say_done
-from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
-from relax_plugin.errors import InputError
+from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table, whole
 
 TASK = "breast_cancer/rf"
 METHODS = ("relax-global", "relax-local", "nearest-ct", "greedy", "move-table", "dice-random", "dice-kdtree", "lore")
@@ -24,7 +23,7 @@ def add(commands: Any) -> None:
         epilog="examples:\n  relax-plugin demo\n  relax-plugin demo --report page.html --seed 3",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=whole(0), default=0)
     parser.add_argument("--report", type=Path, default=Path("demo-report.html"), help="default: demo-report.html")
     add_json(parser)
     parser.set_defaults(run=run)
@@ -32,11 +31,13 @@ def add(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Run the methods on a fresh folder, print sentences and the table, write the page."""
+    from relax_plugin.evaluation.files import check_page
+
+    check_page(chosen.report, "--report")  # better known before than after
+
     from relax_plugin.evaluation import runner, tables
     from relax_plugin.evaluation.report import write_report
 
-    if chosen.report.is_dir() or not chosen.report.parent.is_dir():  # better known before than after
-        raise InputError(f"the report {chosen.report} cannot be written; give a file in a folder that exists.")
     command = f"relax-plugin demo --seed {chosen.seed}"
     subsets = ", ".join(f"{method} on the first {rows}" for method, rows in SLOW.items())
     note = f"Slow methods are given fewer test rows: {subsets}. Common columns compare on the same rows."

@@ -2,16 +2,19 @@
 
 import argparse
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pandas as pd
-
-from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
+from relax_plugin.commands import request
+from relax_plugin.commands.first_look import check_model_path, header
+from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table, whole
 from relax_plugin.errors import ColumnError, InputError, UnknownNameError, did_you_mean
-from relax_plugin.results import Counterfactuals
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from relax_plugin.commands.found import Found
 
 FIRST_ROWS = 10  # explained when neither --queries nor --rows says which
 RESULT_COLUMNS = ("before", "after")  # added to the features in a CSV of counterfactuals
@@ -58,10 +61,10 @@ def add(commands: Any) -> None:
         "--between", nargs=2, metavar=("LOW", "HIGH"), help="a regressor's answer in this range; - for no limit"
     )
     goal.add_argument("--min-probability", type=float, metavar="P", help="of the class reached")
-    goal.add_argument("-n", "--n", type=_whole(1), default=1, metavar="N", help="counterfactuals a row (default 1)")
+    goal.add_argument("-n", "--n", type=whole(1), default=1, metavar="N", help="counterfactuals a row (default 1)")
 
     limits = parser.add_argument_group("what may change")
-    limits.add_argument("--max-changes", type=_whole(1), metavar="K", help="features (default: the method's own)")
+    limits.add_argument("--max-changes", type=whole(1), metavar="K", help="features (default: the method's own)")
     for option, text in (
         ("--categorical", "numbers that are names"),
         ("--immutable", "never change"),
@@ -82,10 +85,16 @@ def add(commands: Any) -> None:
     method = parser.add_argument_group("method")
     method.add_argument("--method", default="relax-global", help="see `relax-plugin list` (default relax-global)")
     method.add_argument("--option", nargs="+", action="extend", default=[], metavar="NAME=VALUE", help="of the method")
-    method.add_argument("--seed", type=_whole(0), default=0, help="default 0")
+    method.add_argument("--seed", type=whole(0), default=0, help="default 0")
 
     output = parser.add_argument_group("output")
-    output.add_argument("--output", type=Path, metavar="FILE", help="counterfactuals as .csv, or everything as .json")
+    output.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="counterfactuals as .csv, or everything as .json; in a .csv, texts that a spreadsheet would take for "
+        "formulas (they begin with = + - or @) have an apostrophe before them",
+    )
     output.add_argument("--html", type=Path, metavar="FILE", help="a page to read")
     add_json(parser)
     parser.set_defaults(run=run)
@@ -93,24 +102,27 @@ def add(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Explain the rows, write the files, print changes and sentences."""
-    from relax_plugin.base import make_explainer
-    from relax_plugin.commands import request
-    from relax_plugin.commands.models import check_model_path, load_model
-
-    # What can be refused is refused before the model is loaded, which runs code, and the explainer fitted, which takes
-    # its time.
+    # From what costs nothing to what may cost most: arguments, the header, the rows; last the model, which may be code.
     method, options = request.method(chosen.method, chosen.option, chosen.max_changes)
     _check_files(chosen)
-    check_model_path(chosen.model)
+    request.check_goal(chosen)
+    _check_header(chosen)
+
+    from relax_plugin.base import make_explainer
+    from relax_plugin.commands import request_of_model
+    from relax_plugin.commands.found import Found
+    from relax_plugin.commands.models import load_model
+
     training = _training(chosen)
+    request_of_model.check_named(chosen, training)
     model, training = load_model(chosen.model, training, chosen.training, chosen.task)
     _check_names(chosen, training)
     queries = _queries(chosen, training)
-    space, vary = request.space(chosen, training), chosen.vary or None
+    space, vary = request_of_model.space(chosen, training), chosen.vary or None
     space.limits(vary)
     space.values(queries)
-    blackbox = request.blackbox(model, space, chosen.task)
-    goal = request.goal(chosen, blackbox, space.values(training))
+    blackbox = request_of_model.blackbox(model, space, chosen.task)
+    goal = request_of_model.goal(chosen, blackbox, space.values(training))
 
     _say(f"Fitting {method} on {len(training)} rows of {chosen.training}, to explain {len(queries)}.")
     explainer = make_explainer(method, blackbox, space, goal=goal, seed=chosen.seed, **options)
@@ -128,74 +140,36 @@ def run(chosen: argparse.Namespace) -> int:
     return DONE if solved == len(result) else INCOMPLETE
 
 
-@dataclass(frozen=True)
-class Found:
-    """What was found, with each query called by its row in the file it is from."""
-
-    result: Counterfactuals
-    ids: np.ndarray[Any, Any]
-
-    def table(self) -> pd.DataFrame:
-        """A line for each changed cell, and one with the reason for each counterfactual that has none."""
-        result, table = self.result, self.result.changes()
-        query, slot = table["query_id"].to_numpy(), table["cf_id"].to_numpy()
-        table = table.assign(before=result.before[query], after=result.after[query, slot], reason=None)
-        told = set(zip(query, slot, strict=True))
-        lines: list[dict[Any, Any]] = table.to_dict("records")
-        for query, slot in np.ndindex(result.found.shape):
-            already = result.stage[query, 0] == "query"
-            if (query, slot) not in told and (slot == 0 or not already):
-                after = result.after[query, slot] if already else None
-                reason = str(result.status[query, slot])
-                line = {"query_id": query, "cf_id": slot, "before": result.before[query], "after": after}
-                lines.append({**line, "feature": None, "from": None, "to": None, "reason": reason})
-        lines.sort(key=lambda line: (line["query_id"], line["cf_id"]))
-        table = pd.DataFrame(lines, columns=table.columns, dtype=object)
-        return table.assign(query_id=self.ids[table["query_id"].astype(int)])
-
-    def print_changes(self) -> None:
-        """The changed cells as a table for people."""
-        table = self.table()
-        changes = table[table["reason"].isna()].drop(columns="reason").set_index("query_id")
-        if len(changes):
-            print_table(changes.map(lambda cell: f"{cell:.6g}" if isinstance(cell, float) else cell), as_json=False)
-            print()
-
-    def sentences(self) -> list[str]:
-        """The result's sentences, with the rows' own numbers."""
-        told = self.result.sentences()
-        return [text.replace(f"Query {q}:", f"Row {self.ids[q]}:", 1) for q, text in enumerate(told)]
-
-    def frame(self) -> pd.DataFrame:
-        """The counterfactuals with the answers before and after."""
-        frame = self.result.frame
-        query, slot = frame["query_id"].to_numpy(), frame["cf_id"].to_numpy()
-        answers = {"before": self.result.before[query], "after": self.result.after[query, slot]}
-        return frame.assign(query_id=self.ids[query], **answers)
-
-    def rows_of(self, name: str) -> str:
-        """Which rows of the file were explained, in words."""
-        if (self.ids == np.arange(len(self.ids))).all():
-            return f"rows 0 to {len(self.ids) - 1} of {name}"
-        return f"rows {', '.join(map(str, self.ids))} of {name}, in this order"
-
-
-def _training(chosen: argparse.Namespace) -> pd.DataFrame:
+def _training(chosen: argparse.Namespace) -> "pd.DataFrame":
     """The training rows without the target, after a look whether the rows to explain are there."""
     from relax_plugin.commands.rows import read_rows
 
     rows, target = read_rows(chosen.training), chosen.target
-    if target is not None and target not in rows.columns:
-        raise UnknownNameError(
-            f"{chosen.training} has no target column {target!r}; {did_you_mean(target, rows.columns)}"
-        )
+    _check_target(chosen, list(rows.columns))
+    request.check_names(chosen, [str(name) for name in rows.columns if name != target])
     for row in chosen.rows or ():
         if not 0 <= row < len(rows):
             raise InputError(f"there is no row {row} in {chosen.training}; there are 0 to {len(rows) - 1}.")
     return rows.drop(columns=[] if target is None else [str(target)])
 
 
-def _check_names(chosen: argparse.Namespace, training: pd.DataFrame) -> None:
+def _check_header(chosen: argparse.Namespace) -> None:
+    """Refuse names that the training file does not have, as far as its first line can be read without pandas."""
+    names = header(chosen.training)
+    if names is None:
+        return
+    _check_target(chosen, names)
+    request.check_names(chosen, [name for name in names if name != chosen.target])
+
+
+def _check_target(chosen: argparse.Namespace, names: Sequence[str]) -> None:
+    if chosen.target is not None and chosen.target not in names:
+        raise UnknownNameError(
+            f"{chosen.training} has no target column {chosen.target!r}; {did_you_mean(chosen.target, names)}"
+        )
+
+
+def _check_names(chosen: argparse.Namespace, training: "pd.DataFrame") -> None:
     taken = [name for name in RESULT_COLUMNS if name in training.columns]
     if taken and chosen.output is not None and chosen.output.suffix == ".csv":
         raise ColumnError(f"a feature is called {taken[0]!r}, as is a column of answers in a .csv; write a .json.")
@@ -203,6 +177,9 @@ def _check_names(chosen: argparse.Namespace, training: pd.DataFrame) -> None:
 
 def _check_files(chosen: argparse.Namespace) -> None:
     """Refuse what is not there, could not be written, or would overwrite what is read."""
+    if not chosen.training.is_file():
+        raise InputError(f"there is no file {chosen.training}.")
+    check_model_path(chosen.model)
     if chosen.queries is not None and not chosen.queries.is_file():
         raise InputError(f"there is no file {chosen.queries} of queries.")
     read = {path.resolve() for path in (chosen.training, chosen.model, chosen.queries) if path is not None}
@@ -220,7 +197,7 @@ def _check_files(chosen: argparse.Namespace) -> None:
             raise InputError(f"--{option} would overwrite {path}, which is read; give another name.")
 
 
-def _queries(chosen: argparse.Namespace, training: pd.DataFrame) -> pd.DataFrame:
+def _queries(chosen: argparse.Namespace, training: "pd.DataFrame") -> "pd.DataFrame":
     """The rows to explain; their index says which rows of their file they are."""
     from relax_plugin.commands.rows import read_queries
 
@@ -232,7 +209,7 @@ def _queries(chosen: argparse.Namespace, training: pd.DataFrame) -> pd.DataFrame
     return training.iloc[list(dict.fromkeys(chosen.rows))]
 
 
-def _write(chosen: argparse.Namespace, found: Found, classes: Any) -> None:
+def _write(chosen: argparse.Namespace, found: "Found", classes: Any) -> None:
     """Write the files asked for, none before all of them are made."""
     from relax_plugin.evaluation.files import write_text
     from relax_plugin.evaluation.page import explanation_page
@@ -240,7 +217,10 @@ def _write(chosen: argparse.Namespace, found: Found, classes: Any) -> None:
     texts: dict[Path, str] = {}
     if chosen.output is not None:
         as_csv = chosen.output.suffix == ".csv"
-        texts[chosen.output] = found.frame().to_csv(index=False) if as_csv else found.result.to_json()
+        texts[chosen.output], formulas = found.csv() if as_csv else (found.result.to_json(), 0)
+        if formulas:
+            guarded = "texts that a spreadsheet would take for formulas begin with an apostrophe."
+            _say(f"In {chosen.output}, {formulas} {guarded}")
     if chosen.html is not None:
         source = chosen.queries or chosen.training
         note = f"Model {chosen.model.name}, method {chosen.method}, seed {chosen.seed}; {found.rows_of(source.name)}."
@@ -257,14 +237,3 @@ def _write(chosen: argparse.Namespace, found: Found, classes: Any) -> None:
 def _say(sentence: str) -> None:
     """On stderr: stdout is for the table."""
     print(sentence, file=sys.stderr, flush=True)
-
-
-def _whole(least: int) -> Any:
-    """The type of an argument that is a whole number."""
-
-    def whole(text: str) -> int:
-        if not text.isdigit() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least {least}")
-        return int(text)
-
-    return whole

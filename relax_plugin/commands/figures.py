@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from relax_plugin.commands.output import DONE, add_json, print_table
+from relax_plugin.commands.output import DONE, add_json, print_table, whole
 from relax_plugin.errors import UnknownNameError, did_you_mean
-from relax_plugin.evaluation.files import replacing, write_text
+from relax_plugin.evaluation.files import check_folder, replacing, write_text
+
+WHAT = ("core", "masked", "labels", "local", "imagination")  # evaluation.figures.MEASUREMENTS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,10 +23,10 @@ def add(commands: Any) -> None:
         epilog="examples:\n  relax-plugin figures core\n  relax-plugin figures imagination --tasks sonar/mlp --seeds 2",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("what", nargs="*", metavar="WHAT", help="core, masked, labels, local, imagination; all if none")
+    parser.add_argument("what", nargs="*", metavar="WHAT", help=f"{', '.join(WHAT)}; all if none")
     parser.add_argument("--tasks", nargs="+", help="task names such as sonar/mlp; the usual ones if none")
-    parser.add_argument("--seeds", type=int, default=5, help="how many seeds, from 0 on (default 5)")
-    parser.add_argument("--jobs", type=int, default=2, help="runs side by side (default 2)")
+    parser.add_argument("--seeds", type=whole(1), default=5, help="how many seeds, from 0 on (default 5)")
+    parser.add_argument("--jobs", type=whole(1), default=2, help="runs side by side (default 2)")
     parser.add_argument("--output", type=Path, default=Path(".bench"), help="folder for the rows as CSV")
     add_json(parser)
     parser.set_defaults(run=run)
@@ -34,14 +34,23 @@ def add(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Measure, print, and store as CSV."""
+    from relax_plugin.evaluation.tasks import check_task_name
+
+    for what in chosen.what:
+        if what not in WHAT:
+            raise UnknownNameError(f"there is no measurement {what!r}; {did_you_mean(what, WHAT)}")
+    for task in chosen.tasks or ():
+        check_task_name(task)
+    check_folder(chosen.output, "--output")
+
+    import pandas as pd
+
     from relax_plugin.drawing import figure_class
     from relax_plugin.evaluation.figures import AMORTISED, MEASUREMENTS, amortised, measure, summary
     from relax_plugin.evaluation.plots import amortisation
     from relax_plugin.evaluation.runner import environment
+    from relax_plugin.evaluation.spreadsheet import guarded
 
-    for what in chosen.what:
-        if what not in MEASUREMENTS:
-            raise UnknownNameError(f"there is no measurement {what!r}; {did_you_mean(what, MEASUREMENTS)}")
     if "imagination" in (chosen.what or MEASUREMENTS):
         figure_class()  # whether it can be drawn is better known before than after
     about = environment()
@@ -51,7 +60,7 @@ def run(chosen: argparse.Namespace) -> int:
     for what in chosen.what or MEASUREMENTS:
         started = time.perf_counter()
         frame = measure(what, chosen.tasks, range(chosen.seeds), chosen.jobs)
-        write_text(chosen.output / f"{what}.csv", frame.to_csv(index=False))
+        write_text(chosen.output / f"{what}.csv", guarded(frame)[0].to_csv(index=False))
         tasks = " ".join(["", "--tasks", *chosen.tasks]) if chosen.tasks else ""
         seconds = time.perf_counter() - started
         table = amortised(frame) if what == "imagination" else summary(frame)

@@ -6,8 +6,6 @@ import json
 import sys
 from typing import Any
 
-import pandas as pd
-
 from relax_plugin.commands.output import DONE, add_json, print_table
 from relax_plugin.errors import UnknownNameError
 from relax_plugin.registry import explainer_class, list_explainers
@@ -29,6 +27,8 @@ def add(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Print both lists."""
+    import pandas as pd
+
     methods, tasks = _methods(), _tasks()
     if chosen.json:
         print(json.dumps({"methods": methods, "tasks": tasks}, indent=1))

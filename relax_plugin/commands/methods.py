@@ -5,10 +5,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from relax_plugin.commands.bench import say_done
+from relax_plugin.commands.bench import check_results, say_done
 from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
-from relax_plugin.errors import InputError
-from relax_plugin.registry import list_explainers
+from relax_plugin.registry import check_name, list_explainers
 
 
 def add(commands: Any) -> None:
@@ -34,14 +33,19 @@ def add(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Run the methods on the toy, write the page, and print the numbers of its pictures."""
-    from relax_plugin.evaluation.files import write_text
+    from relax_plugin.evaluation.files import check_page, write_text
+    from relax_plugin.evaluation.plan import check_place
+
+    check_page(chosen.output, "--output")  # better known before than after
+    check_place(chosen.jobs)
+    for name in chosen.methods or ():
+        check_name(name)
+    if chosen.results is not None:
+        check_results(chosen.results)
+
     from relax_plugin.evaluation.methods import Pictures, described, render
     from relax_plugin.evaluation.runner import load_rows
 
-    if chosen.output.is_dir() or not chosen.output.parent.is_dir():  # better known before than after
-        raise InputError(f"the page {chosen.output} cannot be written; give a file in a folder that exists.")
-    if chosen.jobs < 1:
-        raise InputError(f"jobs is {chosen.jobs}, but must be at least 1.")
     results = None if chosen.results is None else load_rows(chosen.results)
     descriptions, broken = described(chosen.methods or list_explainers())
     for reason in broken.values():

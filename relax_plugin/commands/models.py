@@ -11,16 +11,6 @@ from relax_plugin.commands.onnx_model import OnnxModel, open_session
 from relax_plugin.commands.rows import chosen_columns, refuse_gaps
 from relax_plugin.errors import ColumnError, InputError
 
-PICKLES = (".joblib", ".pkl", ".pickle")
-
-
-def check_model_path(path: Path) -> None:
-    """Refuse, before anything is read, a file that is not there or is of no known kind."""
-    if path.suffix.lower() not in (*PICKLES, ".onnx"):
-        raise InputError(f"the model {path} has the ending {path.suffix!r}; a .joblib, .pkl or .onnx file is needed.")
-    if not path.is_file():
-        raise InputError(f"there is no model file {path}.")
-
 
 def load_model(path: Path, rows: pd.DataFrame, source: Path, task: str) -> tuple[Any, pd.DataFrame]:
     """The model of a file, and those columns of the training rows that it was trained on, in its order.
@@ -77,5 +67,7 @@ def _unpickled(path: Path) -> Any:
         raise InputError(
             f"{path} cannot be loaded: {error}; the modules its model is made of must be importable here."
         ) from error
+    except SystemExit as error:
+        raise InputError(f"{path} cannot be loaded: it ends the program, with exit code {error.code!r}.") from error
     except Exception as error:
         raise InputError(f"{path} is no joblib file that can be loaded: {type(error).__name__} {error}.") from error

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from relax_plugin.commands.output import DONE
-from relax_plugin.errors import InputError
+from relax_plugin.errors import InputError, UnknownNameError, did_you_mean
+
+MODELS = ("trees", "network")  # evaluation.toy.MODELS
 
 
 def add(commands: Any) -> None:
@@ -25,11 +27,14 @@ def add(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Train the agent, compute the page in advance, and write it."""
-    if chosen.output.is_dir() or not chosen.output.parent.is_dir():  # better known before than after
-        raise InputError(f"the page {chosen.output} cannot be written; give a file in a folder that exists.")
+    from relax_plugin.evaluation.files import check_page, write_text
+
+    check_page(chosen.output, "--output")  # better known before than after
+    if chosen.model not in MODELS:
+        raise UnknownNameError(f"there is no toy model {chosen.model!r}; {did_you_mean(chosen.model, MODELS)}")
     if chosen.seed < 0:
         raise InputError(f"seed is {chosen.seed}, but must be at least 0.")
-    from relax_plugin.evaluation.files import write_text
+
     from relax_plugin.evaluation.play import play, render
 
     print("training an agent on the toy ...", file=sys.stderr, flush=True)

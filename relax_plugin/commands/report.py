@@ -4,7 +4,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from relax_plugin.commands.bench import check_results
 from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
+from relax_plugin.errors import InputError
 
 TABLES = ("summary", "validity-at-k", "anytime", "by-class", "failures")  # functions of relax_plugin.evaluation.tables
 
@@ -28,6 +30,14 @@ def add(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Write the page, and print the table."""
+    from relax_plugin.evaluation.files import check_folder
+
+    check_results(chosen.folder)
+    page = chosen.output or chosen.folder / "report.html"
+    check_folder(page.parent, "the folder of --output")
+    if page.is_dir():
+        raise InputError(f"--output is {page}, which is a folder; give the name of a file.")
+
     from relax_plugin.evaluation import tables
     from relax_plugin.evaluation.report import write_report
     from relax_plugin.evaluation.runner import Store
@@ -37,7 +47,7 @@ def run(chosen: argparse.Namespace) -> int:
     last = notes[-1] if notes else {}
     path = write_report(
         rows,
-        chosen.output or chosen.folder / "report.html",
+        page,
         title=chosen.title,
         command="\n".join(dict.fromkeys(note["command"] for note in notes if note["command"])) or None,
         versions=last.get("versions"),

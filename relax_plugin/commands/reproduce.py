@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
-from relax_plugin.errors import InputError
 
 WIDTH = 120  # of what is printed
 
@@ -35,13 +34,17 @@ def add(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Run what is missing, write the report, and print the verdict."""
+    from relax_plugin.evaluation.files import check_folder
+    from relax_plugin.evaluation.plan import check_place
+
+    check_place(chosen.jobs)
+    check_folder(chosen.output, "--output")
+
     from relax_plugin.drawing import figure_class
     from relax_plugin.reproduction.report import verdict, write_report
     from relax_plugin.reproduction.run import Folder, expected_minutes, reproduce
 
     figure_class()  # whether the report can be drawn is better known before than after
-    if chosen.output.exists() and not chosen.output.is_dir():
-        raise InputError(f"{chosen.output} is a file; give a folder.")
     folder = Folder(chosen.output / ("quick" if chosen.quick else "full"))
     if not chosen.report_only:
         minutes = expected_minutes(chosen.quick, chosen.jobs)

@@ -1,16 +1,15 @@
-"""What is typed on a command line, as the words of the package: method, feature space, model and goal."""
+"""What is typed on the command line of `explain`, as far as it can be refused without rows and without a model."""
 
 import argparse
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from typing import Any
 
-import pandas as pd
+from relax_plugin.errors import GoalError, InputError, UnknownNameError, did_you_mean
+from relax_plugin.evaluation.units import Method
+from relax_plugin.registry import check_name, check_options
 
-from relax_plugin.blackbox import BlackBox, Task
-from relax_plugin.errors import ConstraintError, GoalError, InputError, ModelError, UnknownNameError, did_you_mean
-from relax_plugin.features import FeatureSpace, Values
-from relax_plugin.goal import Goal
-from relax_plugin.registry import check_options
+CONSTRAINTS = ("categorical", "immutable", "increase_only", "decrease_only", "vary")  # arguments that name features
 
 # Parameters of every explainer that have an argument of their own.
 SAID_OTHERWISE = {"max_changes": "--max-changes", "seed": "--seed", "goal": "--to, --shift or --between"}
@@ -18,9 +17,8 @@ SAID_OTHERWISE = {"max_changes": "--max-changes", "seed": "--seed", "goal": "--t
 
 def method(text: str, further: Sequence[str], max_changes: int | None) -> tuple[str, dict[str, Any]]:
     """The explainer's name and options, from `greedy:quantiles=10` and from texts such as `quantiles=10`."""
-    from relax_plugin.evaluation.judge import Method
-
     named = Method.parse(text)
+    check_name(named.explainer)
     options = dict(named.options)
     for option in further:
         options |= Method.parse(f"{named.explainer}:{option}").options
@@ -33,54 +31,72 @@ def method(text: str, further: Sequence[str], max_changes: int | None) -> tuple[
     return named.explainer, options
 
 
-def space(chosen: argparse.Namespace, training: pd.DataFrame) -> FeatureSpace:
-    """The features as the training rows show them and the arguments limit them."""
-    plain = FeatureSpace.infer(training, categorical=chosen.categorical)
-    return FeatureSpace.infer(
-        training,
-        categorical=chosen.categorical,
-        immutable=chosen.immutable,
-        increase_only=chosen.increase_only,
-        decrease_only=chosen.decrease_only,
-        bounds=dict(_bound(text, plain) for text in chosen.bounds),
-    )
+def check_goal(chosen: argparse.Namespace) -> None:
+    """Refuse a goal that no model could have."""
+    probability = chosen.min_probability
+    if probability is not None and not 0.0 <= probability <= 1.0:
+        raise GoalError(f"--min-probability is {probability}, but must lie between 0 and 1.")
+    if chosen.shift is not None and (chosen.shift == 0 or not math.isfinite(chosen.shift)):
+        raise GoalError(f"--shift is {chosen.shift}, but must be a finite number other than 0.")
+    if chosen.between is not None:
+        low, high = between(chosen.between)
+        if not low <= high:
+            raise GoalError(f"--between is [{low}, {high}], which is empty; give numbers LOW <= HIGH.")
+    if chosen.task != "auto":
+        check_kind(chosen, chosen.task)
 
 
-def blackbox(model: Any, features: FeatureSpace, task: Task) -> BlackBox:
-    """The model to ask, or a sentence that says which argument tells what it is for."""
-    try:
-        return BlackBox(model, features, task)
-    except ModelError as error:
-        raise ModelError(
-            f"the model, a {type(model).__name__}, may be a classifier or a regressor; say --task classification or "
-            "--task regression."
-        ) from error
-
-
-def goal(chosen: argparse.Namespace, model: BlackBox, values: Values) -> Goal:
-    """What is wanted of the model's answer; its classes are learned from the training rows if it does not tell them."""
-    numeric = chosen.shift is not None or chosen.between is not None
-    if model.task == "regression":
+def check_kind(chosen: argparse.Namespace, task: str) -> None:
+    """Refuse a goal that is for the other kind of model."""
+    numeric = next((name for name in ("shift", "between") if getattr(chosen, name) is not None), None)
+    if task == "regression":
         if chosen.to is not None or chosen.min_probability is not None:
             argument = "--to" if chosen.to is not None else "--min-probability"
             raise GoalError(f"{argument} is for classifiers; a regressor needs --shift DELTA or --between LOW HIGH.")
-        if not numeric:
+        if numeric is None:
             raise GoalError("a regressor needs a goal: --shift DELTA or --between LOW HIGH.")
-        if chosen.shift is not None:
-            return Goal.shift(chosen.shift)
-        low, high = chosen.between
-        return Goal.between(_end(low, float("-inf")), _end(high, float("inf")))
-    if numeric:
-        argument = "--shift" if chosen.shift is not None else "--between"
-        raise GoalError(f"{argument} is for regressors; a classifier takes --to LABEL, or nothing for another class.")
-    if chosen.to is None:
-        return Goal.flip(min_probability=chosen.min_probability)
-    known = model.reader.classes(None)
-    if known is None:
-        model.learn(values)
-        known = model.classes
-    assert known is not None
-    return Goal.to(_matching(chosen.to, list(known), "the model", "class"), min_probability=chosen.min_probability)
+    elif numeric is not None:
+        raise GoalError(f"--{numeric} is for regressors; a classifier takes --to LABEL, or nothing for another class.")
+
+
+def between(ends: Sequence[str]) -> tuple[float, float]:
+    """The range that is typed, in which - is no limit."""
+    low, high = ends
+    return _end(low, -math.inf), _end(high, math.inf)
+
+
+def check_names(chosen: argparse.Namespace, names: Sequence[str]) -> None:
+    """Refuse constraints on features that are not among these columns."""
+    for constraint in CONSTRAINTS:
+        for name in getattr(chosen, constraint):
+            if name not in names:
+                argument = constraint.replace("_", "-")
+                raise UnknownNameError(f"--{argument} names feature {name!r}; {did_you_mean(name, names)}")
+    for text in chosen.bounds:
+        bounded(text, names)
+    for name in chosen.vary:
+        if name in chosen.immutable:
+            raise InputError(f"--vary names feature {name!r}, which --immutable names too; leave out one of them.")
+    for name in chosen.increase_only:
+        if name in chosen.decrease_only:
+            raise InputError(f"feature {name!r} is named by --increase-only and --decrease-only; make it --immutable.")
+
+
+def bounded(text: str, names: Sequence[Any]) -> str:
+    """The feature that a text such as `age=18:80` bounds."""
+    name = max((str(name) for name in names if text.startswith(f"{name}=")), key=len, default=None)
+    if name is None:
+        named, equals, _ = text.partition("=")
+        hint = did_you_mean(named, names) if equals else "write FEATURE=LOW:HIGH, or FEATURE=A|B."
+        raise UnknownNameError(f"--bounds names feature {named!r}; {hint}")
+    return name
+
+
+def named(chosen: argparse.Namespace, names: Sequence[str]) -> list[str]:
+    """The columns that a constraint names, each of which has to be a feature of the model."""
+    said = {name for constraint in CONSTRAINTS for name in getattr(chosen, constraint)}
+    said |= {bounded(text, names) for text in chosen.bounds}
+    return [name for name in names if name in said]
 
 
 def _end(text: str, none: float) -> float:
@@ -88,47 +104,3 @@ def _end(text: str, none: float) -> float:
         return none if text == "-" else float(text)
     except ValueError as error:
         raise GoalError(f"--between has the end {text!r}; a number is needed, or - for no limit.") from error
-
-
-def _bound(text: str, features: FeatureSpace) -> tuple[str, list[Any]]:
-    """A feature's name and its bounds, from `age=18:80` or `town=Rome|Bonn`."""
-    name = max((str(name) for name in features.names if text.startswith(f"{name}=")), key=len, default=None)
-    if name is None:
-        named, equals, _ = text.partition("=")
-        hint = did_you_mean(named, features.names) if equals else "write FEATURE=LOW:HIGH, or FEATURE=A|B."
-        raise UnknownNameError(f"--bounds names feature {named!r}; {hint}")
-    said, feature = text[len(name) + 1 :], features.features[features.names.index(name)]
-    if feature.kind == "categorical":
-        return name, [_matching(part, feature.categories, f"feature {name!r}", "category") for part in said.split("|")]
-    try:
-        low, high = (float(end) if end.strip() else None for end in said.split(":"))
-    except ValueError as error:
-        raise ConstraintError(
-            f"the bounds of feature {name!r} are {said!r}; give LOW:HIGH, such as {feature.low:g}:{feature.high:g}."
-        ) from error
-    return name, [low, high]
-
-
-def _matching(text: str, known: Sequence[Any], owner: str, what: str) -> Any:
-    """The label or category that is typed so: as it is written, in other letters, or as the same number."""
-    tests: tuple[Callable[[Any], bool], ...] = (
-        lambda value: str(value) == text,
-        lambda value: str(value).lower() == text.lower(),
-        lambda value: _number(value) is not None and _number(value) == _number(text),
-    )
-    for same in tests:
-        matches = [value for value in known if same(value)]
-        if len(matches) == 1:
-            return matches[0]
-    raise UnknownNameError(f"{owner} has no {what} {text!r}; it has {', '.join(repr(_plain(v)) for v in known)}.")
-
-
-def _number(value: Any) -> float | None:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return None
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value

@@ -30,12 +30,12 @@ def read_rows(path: Path, dtypes: Mapping[str, Any] | None = None) -> pd.DataFra
     return frame
 
 
-def read_queries(path: Path, training: pd.DataFrame, target: str | None) -> pd.DataFrame:
+def read_queries(path: Path, training: pd.DataFrame, target: str | None, *, say: bool = True) -> pd.DataFrame:
     """The rows to explain, with the columns of the training rows, in their order and of their types."""
     text = {name: str for name in training.columns if pd.api.types.is_string_dtype(training[name])}
     frame = read_rows(path, text)  # a category such as 1 is text if it was text in training
     frame = frame.drop(columns=[] if target is None else target, errors="ignore")
-    queries = chosen_columns(frame, list(training.columns), path)
+    queries = chosen_columns(frame, list(training.columns), path, say=say)
     refuse_gaps(queries, path)
     for name in queries.columns:
         if _numeric(training[name]) and pd.api.types.is_string_dtype(queries[name]):
@@ -46,13 +46,13 @@ def read_queries(path: Path, training: pd.DataFrame, target: str | None) -> pd.D
     return queries
 
 
-def chosen_columns(rows: pd.DataFrame, names: list[Any], source: Path) -> pd.DataFrame:
+def chosen_columns(rows: pd.DataFrame, names: list[Any], source: Path, *, say: bool = True) -> pd.DataFrame:
     """These columns in this order; what is left out is said on stderr."""
     missing = [name for name in names if name not in rows.columns]
     if missing:
         raise ColumnError(f"{source} has no column {missing[0]!r}; {did_you_mean(missing[0], rows.columns)}")
     others = [str(name) for name in rows.columns if name not in names]
-    if others:
+    if others and say:
         print(f"Left out of {source}, since they are no features: {', '.join(others)}.", file=sys.stderr, flush=True)
     return rows[names]
 

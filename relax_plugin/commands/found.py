@@ -1,0 +1,68 @@
+"""What `relax-plugin explain` found, as tables and sentences that call each query by its row in the file."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from relax_plugin.commands.output import print_table
+from relax_plugin.evaluation.spreadsheet import guarded
+from relax_plugin.results import Counterfactuals
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found, with each query called by its row in the file it is from."""
+
+    result: Counterfactuals
+    ids: np.ndarray[Any, Any]
+
+    def table(self) -> pd.DataFrame:
+        """A line for each changed cell, and one with the reason for each counterfactual that has none."""
+        result, table = self.result, self.result.changes()
+        query, slot = table["query_id"].to_numpy(), table["cf_id"].to_numpy()
+        table = table.assign(before=result.before[query], after=result.after[query, slot], reason=None)
+        told = set(zip(query, slot, strict=True))
+        lines: list[dict[Any, Any]] = table.to_dict("records")
+        for query, slot in np.ndindex(result.found.shape):
+            already = result.stage[query, 0] == "query"
+            if (query, slot) not in told and (slot == 0 or not already):
+                after = result.after[query, slot] if already else None
+                reason = str(result.status[query, slot])
+                line = {"query_id": query, "cf_id": slot, "before": result.before[query], "after": after}
+                lines.append({**line, "feature": None, "from": None, "to": None, "reason": reason})
+        lines.sort(key=lambda line: (line["query_id"], line["cf_id"]))
+        table = pd.DataFrame(lines, columns=table.columns, dtype=object)
+        return table.assign(query_id=self.ids[table["query_id"].astype(int)])
+
+    def print_changes(self) -> None:
+        """The changed cells as a table for people."""
+        table = self.table()
+        changes = table[table["reason"].isna()].drop(columns="reason").set_index("query_id")
+        if len(changes):
+            print_table(changes.map(lambda cell: f"{cell:.6g}" if isinstance(cell, float) else cell), as_json=False)
+            print()
+
+    def sentences(self) -> list[str]:
+        """The result's sentences, with the rows' own numbers."""
+        told = self.result.sentences()
+        return [text.replace(f"Query {q}:", f"Row {self.ids[q]}:", 1) for q, text in enumerate(told)]
+
+    def csv(self) -> tuple[str, int]:
+        """The counterfactuals for a spreadsheet, and how many texts of it are kept from being formulas."""
+        table, count = guarded(self.frame())
+        return table.to_csv(index=False), count
+
+    def frame(self) -> pd.DataFrame:
+        """The counterfactuals with the answers before and after."""
+        frame = self.result.frame
+        query, slot = frame["query_id"].to_numpy(), frame["cf_id"].to_numpy()
+        answers = {"before": self.result.before[query], "after": self.result.after[query, slot]}
+        return frame.assign(query_id=self.ids[query], **answers)
+
+    def rows_of(self, name: str) -> str:
+        """Which rows of the file were explained, in words."""
+        if (self.ids == np.arange(len(self.ids))).all():
+            return f"rows 0 to {len(self.ids) - 1} of {name}"
+        return f"rows {', '.join(map(str, self.ids))} of {name}, in this order"
