@@ -56,6 +56,7 @@ class Violation(AssertionError):
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(f"{kind}: {text}")
         self.kind = kind
+        self.case: Any = None
 
 
 @dataclass(frozen=True)

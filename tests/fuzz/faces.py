@@ -139,8 +139,10 @@ def through_alibi(setting: Setting, counts: Counts) -> Broken:
     targets = None
     if not setting.model.is_regressor and setting.wanted.kind in ("to", "to each"):
         known = np.asarray(explainer.blackbox_.classes).tolist()
-        targets = [known.index(label) for label in setting.wanted.labels(setting.model.labels, len(setting.queries))]
-        targets = np.array(targets[: len(setting.queries)])
+        labels = setting.wanted.labels(setting.model.labels, len(setting.queries))
+        if any(label not in known for label in labels):
+            return  # a position cannot name a class that was not seen
+        targets = np.array([known.index(label) for label in labels])
     told = ReLAXTabular(explainer=explainer).explain(setting.queries, Y_t=targets)
     rows = told.cf["X"]
     if len(rows) != len(setting.queries) or len(told.orig["X"]) != len(setting.queries):
@@ -149,6 +151,7 @@ def through_alibi(setting: Setting, counts: Counts) -> Broken:
     result = told.counterfactuals
     found = result.found[:, 0]
     counts.delivered["faces"] += int(found.sum())
+    yield from Oracle(setting, result).check()
     frame = result.frame[setting.names]
     handed = rows[found] if isinstance(rows, np.ndarray) else rows[found].to_numpy()
     for j, column in enumerate(cells_of(frame)):

@@ -112,8 +112,9 @@ def _law(name: Any, series: Any, array_dtype: Any, said: dict[str, Any]) -> Law:
 def written_decimals(cells: Any) -> int | None:
     """Decimals of the cells as they are written; None if they are measured, not written."""
     most = WRITTEN_DIGITS[str(cells.dtype)]
-    parts = [Decimal(shortest(cell)).as_tuple() for cell in cells]
-    if any(len(part.digits) > most for part in parts if any(part.digits)):
+    if all(cell == np.floor(cell) for cell in cells):
+        return 0
+    if any(len(Decimal(shortest(cell)).normalize().as_tuple().digits) > most for cell in cells):
         return None
     return max(decimals_of(cell) for cell in cells)
 

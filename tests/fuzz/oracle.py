@@ -134,9 +134,8 @@ class Oracle:
         raw_old = self.queries.iloc[self.owner] if isinstance(self.queries, pd.DataFrame) else self.queries[self.owner]
         raw_old, raw_new = pd.DataFrame(raw_old), pd.DataFrame(self.rows_of(self.frame))
         for j, name in enumerate(self.names):
-            if not pd.api.types.is_object_dtype(raw_old.dtypes.iloc[j]) and not isinstance(
-                raw_old.dtypes.iloc[j], pd.StringDtype
-            ):
+            dtype = raw_old.dtypes.iloc[j]
+            if not pd.api.types.is_object_dtype(dtype) and not isinstance(dtype, pd.StringDtype):
                 continue
             kinds = {type(cell) for cell in self.case.training_cells[j]}
             pairs = zip(raw_old.iloc[:, j].tolist(), raw_new.iloc[:, j].tolist(), self.changed[:, j], strict=True)
@@ -209,8 +208,9 @@ class Oracle:
             if not same_cells(cells[:, j].astype(object), column.astype(object)).all():
                 yield "to_array", f"{self.names[j]!r} differs from frame"
         told = self.result.changes()
+        slot = self.frame["cf_id"].to_numpy()
         mine = [
-            (self.owner[row], self.frame["cf_id"].iloc[row], self.names[j], self.old[j][row], self.delivered[j][row])
+            (self.owner[row], slot[row], self.names[j], self.old[j][row], self.delivered[j][row])
             for row, j in np.argwhere(self.changed)
         ]
         his = list(told[["query_id", "cf_id", "feature", "from", "to"]].itertuples(index=False, name=None))

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fuzz.cases import Case, Counts, Violation, check
-from fuzz.faces import FaceCase, check_face
-from fuzz.strategies import EVERY_GROUP, face_cases
+from fuzz.cases import Counts, Violation, check
+from fuzz.faces import check_face
+from fuzz.strategies import GROUPS, face_cases, group_cases
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 EXAMPLES = 40  # cases of a round
+SHRINK_SECONDS = 40.0  # for making a violation's case smaller
 IMPORTS = "\n".join(f"from fuzz.{module} import *" for module in ("tables", "models", "goals", "cases", "faces"))
 
 
@@ -26,7 +27,7 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=0.5)
     parser.add_argument("--seed", type=int, help="of the one round to run")
     parser.add_argument("--first", type=int, help="seed of the first round; the clock's otherwise")
-    parser.add_argument("--groups", nargs="+", default=[*EVERY_GROUP, "faces"], choices=[*EVERY_GROUP, "faces"])
+    parser.add_argument("--groups", nargs="+", default=[*GROUPS, "faces"], choices=[*GROUPS, "faces"])
     parser.add_argument("--output", type=Path, help="file to which violations are appended")
     request = parser.parse_args()
     logging.disable(logging.WARNING)
@@ -51,17 +52,16 @@ def main() -> int:
 
 def run_round(group: str, number: int, counts: Counts, found: Counter[str], output: Path | None) -> None:
     """One round of a group; each kind of violation is shrunk and shown once, later ones are only counted."""
-    strategy: Any = face_cases() if group == "faces" else EVERY_GROUP[group]()
+    strategy: Any = face_cases() if group == "faces" else group_cases(group)
     run: Callable[..., None] = check_face if group == "faces" else check
     for _ in range(20):  # kinds of one round
         try:
             smallest(strategy, run, number, counts, found)
         except Violation as violation:
             found[violation.kind] += 1
-            case: Case | FaceCase = violation.case
             text = (
                 f"\nVIOLATION {violation} (group {group}, make fuzz SEED={number})\n{IMPORTS}\n"
-                f"{run.__name__}({case!r})\n"
+                f"{run.__name__}({violation.case!r})\n"
             )
             print(text, flush=True)
             if output is not None:
@@ -72,7 +72,9 @@ def run_round(group: str, number: int, counts: Counts, found: Counter[str], outp
 
 
 def smallest(strategy: Any, run: Any, number: int, counts: Counts, found: Counter[str]) -> None:
-    """Run a round; raises the violation of the smallest case that hypothesis finds."""
+    """Run a round; raises the violation of the smallest case that hypothesis finds in the time it has for that."""
+    failed: dict[str, Violation] = {}
+    until = float("inf")
 
     @seed(number)
     @settings(
@@ -85,10 +87,17 @@ def smallest(strategy: Any, run: Any, number: int, counts: Counts, found: Counte
     )
     @given(strategy)
     def one(case: Any) -> None:
+        nonlocal until
+        if repr(case) in failed:
+            raise failed[repr(case)]
+        if time.monotonic() > until:
+            return  # hypothesis sees no smaller one, and stops
         try:
             run(case, counts, set(found))
         except Violation as violation:
             violation.case = case
+            failed[repr(case)] = violation
+            until = min(until, time.monotonic() + SHRINK_SECONDS)
             raise
 
     one()

@@ -12,9 +12,9 @@ from fuzz.tables import CATEGORIES, FRACTIONS, OBJECTS, WHOLE, Column, Table
 from hypothesis import strategies as st
 
 ARRAYS = ("float64", "float32", "float16", "int64", "int8", "uint16", "uint64", "bool", "object", "text")
-CHEAP = ("greedy", "nearest-ct", "move-table", "surrogate-search")
 SLOW = ("lore", "deepfool", "grace", "feat-tweak", "focus", "mace", "dice-random", "dice-genetic", "dice-kdtree")
 SHARES = st.sampled_from([(0.0, 1.0), (0.25, 0.75), (-0.5, 1.5), (0.1, 0.1001), (0.3, 2.0), (-1.0, 0.6)])
+HOST_DTYPES = {"carla": ("float64", "int64"), "dice": ("float64", "int64", "float32", "int32", "object", "str", "bool")}
 SEEDS = st.integers(0, 10**6)
 
 
@@ -40,14 +40,14 @@ def columns(draw: Any, dtypes: tuple[str, ...]) -> Column:
 
 
 @st.composite
-def tables(draw: Any, numbers: bool = False) -> Table:
-    """A frame of mixed columns, or an array; of numbers alone for methods that need them."""
-    container = draw(st.sampled_from(["frame"] * 6 + (list(ARRAYS[:7]) if numbers else list(ARRAYS))))
-    if container == "frame":
+def tables(draw: Any, numbers: bool = False, dtypes: tuple[str, ...] = ()) -> Table:
+    """A frame of mixed columns, or an array; of numbers alone for methods that need them; a frame of given dtypes."""
+    container = "frame" if dtypes else draw(st.sampled_from(("frame",) * 6 + (ARRAYS[:7] if numbers else ARRAYS)))
+    if container == "frame" and not dtypes:
         dtypes = WHOLE + FRACTIONS if numbers else FRACTIONS + WHOLE + CATEGORIES + CATEGORIES
     elif container == "object":
         dtypes = OBJECTS
-    else:
+    elif container != "frame":
         dtypes = {"text": ("object",), "bool": ("bool",)}.get(container, (container,))
     made = draw(st.lists(columns(dtypes), min_size=1, max_size=3) | st.lists(columns(dtypes), min_size=3, max_size=6))
     rows = draw(st.integers(2, 60) | st.just(40))
@@ -112,14 +112,31 @@ def cases(draw: Any, methods: tuple[str, ...], queries: int, looks_inside: tuple
 
 @st.composite
 def face_cases(draw: Any) -> FaceCase:
-    """A case of a quick method behind one of the faces, or of ReLAX now and then."""
-    case = draw(cases(("greedy", "nearest-ct", "greedy", "nearest-ct", "relax-global"), 12))
-    return FaceCase(draw(st.sampled_from(FACES)), replace(case, extra=""))
+    """A case of a quick method behind one of the faces, or of ReLAX now and then, as the face's host would have it."""
+    face = draw(st.sampled_from(FACES))
+    case = draw(cases(("greedy", "nearest-ct", "greedy", "nearest-ct", "relax-global"), 40))
+    if face in ("carla", "dice"):
+        table = replace(draw(tables(dtypes=HOST_DTYPES[face])), index="range")
+        model = replace(case.model, family="probabilities", labels="int", classes=max(case.model.classes, 2))
+        call = Call(draw(st.integers(1, 12)), case.call.n)
+        case = replace(case, table=table, model=model, wanted=Wanted("to", case.wanted.choice), call=call)
+    if face == "alibi":
+        wanted = replace(case.wanted, min_probability=None)
+        case = replace(case, call=Call(case.call.queries), wanted=wanted)
+    return FaceCase(face, replace(case, extra=""))
 
 
 LOOKS_INSIDE = (*ON_TREES, *ON_NETWORKS)
-EVERY_GROUP = {
-    "cheap": lambda: cases(CHEAP, 300),
-    "slow": lambda: cases(SLOW, 60, LOOKS_INSIDE),
-    "relax": lambda: cases(("relax-global", "relax-global", "relax-local"), 150),
+# By group the methods, with those that are quickest a row most often, and the most queries of a case: the more, the
+# less a row costs.
+GROUPS = {
+    "cheap": (("greedy", "nearest-ct", "move-table", "nearest-ct", "move-table", "surrogate-search"), 1500),
+    "slow": (SLOW, 100),
+    "relax": (("relax-global", "relax-global", "relax-global", "relax-local"), 1000),
 }
+
+
+def group_cases(group: str, fewer: int = 1) -> Any:
+    """Cases of a group; `fewer` divides the number of queries."""
+    methods, queries = GROUPS[group]
+    return cases(methods, queries // fewer, LOOKS_INSIDE)
