@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from relax_plugin.base import whole_number
+from relax_plugin.base import flag, real_number, whole_number
 from relax_plugin.baselines.neural import Network, NetworkExplainer
-from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import BoundGoal, Goal
 from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
@@ -23,8 +22,10 @@ from relax_plugin.refine import undo
 from relax_plugin.slots import fill_slots
 
 STEPS = 50  # at most; the paper needs three or fewer, the authors' program allows 50
+MOST_STEPS = 1_000_000
 OVERSHOOT = 0.02  # η of the paper: share by which the whole change is lengthened
 LEAST_STEP = 1e-4  # standard deviations; a query on the boundary itself has to leave it
+LEAST_OVERSHOOT = 1e-9  # doubled thirty times, it is a change of twice the length
 CHUNK_CELLS = 4_000_000  # numbers in the gradients of the queries worked on side by side: bounds the memory
 
 
@@ -78,7 +79,7 @@ class DeepFool(NetworkExplainer):
     def _solve(self, problem: Problem, rng: np.random.Generator) -> Proposals:
         made = Proposals.empty(problem, 1)
         everything = np.ones(problem.start.shape, dtype=bool)
-        values, met = to_boundary(self.network_, problem, everything, self.overshoot, int(self.steps))
+        values, met = to_boundary(self.network_, problem, everything, float(self.overshoot), int(self.steps))
         solved = np.flatnonzero(met)
         most = 1 if self.reverted else problem.max_changes
         values[solved], _ = undo(problem, values[solved], solved, down_to=most)
@@ -90,14 +91,14 @@ class DeepFool(NetworkExplainer):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        flag("reverted", self.reverted)
         check_steps(self.steps, self.overshoot)
 
 
 def check_steps(steps: Any, overshoot: Any) -> None:
     """Refuse a number of steps or an overshoot that cannot be."""
-    whole_number("steps", steps, 1)
-    if not isinstance(overshoot, int | float | np.number) or not 0 < overshoot <= 1:
-        raise InputError(f"overshoot is {overshoot!r}, but must be a share above 0 and at most 1.")
+    real_number("steps", whole_number("steps", steps, 1), 1, MOST_STEPS)
+    real_number("overshoot", overshoot, LEAST_OVERSHOOT, 1.0)
 
 
 def to_boundary(

@@ -14,7 +14,7 @@ import pandas as pd
 from sklearn.neighbors import KDTree
 from sklearn.preprocessing import LabelEncoder
 
-from relax_plugin.base import CounterfactualExplainer, Supports, whole_number
+from relax_plugin.base import CounterfactualExplainer, Supports, flag, real_number, whole_number
 from relax_plugin.errors import MissingExtraError
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
@@ -25,6 +25,7 @@ SEVERAL = 5  # proposals asked for where some of them may have to be passed over
 SURE = 1e-6  # least distance of a probability from 1/2, so that no tie hides what the label says
 STEPS = 1000  # of the post-hoc sparsity at most, for each feature; each asks one row (dice-ml: 10,000)
 GENERATIONS = 50  # of the genetic method at most; later ones breed rows known already (dice-ml: 500)
+MOST_SAMPLES = 1_000_000  # that the random method may draw for one query
 TREES = 16  # sets of training rows that meet a goal, kept with their trees
 ONE_AT_A_TIME = threading.RLock()  # dice-ml draws from the global generators, which threads share
 
@@ -148,6 +149,7 @@ class DiceExplainer(CounterfactualExplainer):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         whole_number("rows_per_instance", self.rows_per_instance, 8)
+        flag("refined", self.refined)
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         try:
@@ -290,7 +292,7 @@ class DiceRandom(DiceExplainer):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        whole_number("sample_size", self.sample_size, 1)
+        real_number("sample_size", whole_number("sample_size", self.sample_size, 1), 1, MOST_SAMPLES)
 
     def _ask_dice(self, query: pd.DataFrame, count: int, arguments: dict[str, Any]) -> Any:
         return super()._ask_dice(query, count, {**arguments, "sample_size": int(self.sample_size)})

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from relax_plugin.base import real_number
 from relax_plugin.baselines.tree_explainer import TreeExplainer
 from relax_plugin.errors import InputError, did_you_mean
 from relax_plugin.features import FeatureSpace, Values
@@ -26,6 +27,7 @@ from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
 from relax_plugin.trees import Trees
 
 EPSILONS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)  # standard deviations
+LEAST_EPSILON, MOST_EPSILON = 1e-6, 1e6  # standard deviations
 COSTS = ("distance", "changes")
 CHUNK_CELLS = 4_000_000  # queries times leaves times features that are compared at once: bounds the memory
 FIRST_ROUND = 4  # paths a query asks about at first, the cheapest; twice as many in each further round
@@ -89,11 +91,13 @@ class FeatTweak(TreeExplainer):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         margins = epsilons(self.epsilon)
-        numbers = all(isinstance(margin, int | float | np.number) for margin in margins)
-        if not margins or not numbers or not all(np.isfinite(margin) and margin > 0 for margin in margins):
-            wanted = "a number above 0, or several of them, in standard deviations"
-            raise InputError(f"epsilon is {self.epsilon!r}, but must be {wanted}.")
-        if self.cost not in COSTS:
+        if not margins:
+            raise InputError(f"epsilon is {self.epsilon!r}, but must be a number above 0, or several of them.")
+        for position, margin in enumerate(margins):
+            several = isinstance(self.epsilon, tuple | list | np.ndarray)
+            name = f"epsilon is {self.epsilon!r}, and number {position} of it" if several else "epsilon"
+            real_number(name, margin, LEAST_EPSILON, MOST_EPSILON)
+        if not isinstance(self.cost, str) or self.cost not in COSTS:
             raise InputError(f"cost is {self.cost!r}; {did_you_mean(self.cost, COSTS)}")
 
 

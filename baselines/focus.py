@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from relax_plugin.base import whole_number
+from relax_plugin.base import flag, real_number, whole_number
 from relax_plugin.baselines.tree_explainer import TreeExplainer
-from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
 from relax_plugin.problem import Floats, Integers, Problem, Proposals
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 
 CHUNK_CELLS = 4_000_000  # queries times nodes that are held at once: bounds the memory
 MOMENTS = (0.9, 0.999)  # Adam's, its defaults
+MOST_ITERATIONS = 1_000_000
+LEAST_RATE, MOST_RATE = 1e-6, 1e6  # of the four numbers that steer it: beyond them single precision sees nothing
 
 
 class Focus(TreeExplainer):
@@ -136,7 +137,7 @@ class Focus(TreeExplainer):
         for _ in range(int(self.iterations)):
             away = (place - start).square().sum(dim=1).add(1e-12).sqrt()
             leaving = (soft.probabilities(place) * unwanted).sum(dim=1)
-            loss = torch.where(torch.from_numpy(met), 0.0, leaving) + self.distance_weight * away
+            loss = torch.where(torch.from_numpy(met), 0.0, leaving) + float(self.distance_weight) * away
             optimiser.zero_grad()
             loss.sum().backward()  # type: ignore[no-untyped-call]
             optimiser.step()
@@ -152,11 +153,10 @@ class Focus(TreeExplainer):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        whole_number("iterations", self.iterations, 1)
+        flag("reverted", self.reverted)
+        real_number("iterations", whole_number("iterations", self.iterations, 1), 1, MOST_ITERATIONS)
         for name in ("sharpness", "temperature", "distance_weight", "learning_rate"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float | np.number) or not np.isfinite(value) or value <= 0:
-                raise InputError(f"{name} is {value!r}, but must be a number above 0.")
+            real_number(name, getattr(self, name), LEAST_RATE, MOST_RATE)
 
 
 class SoftTrees:

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from relax_plugin.base import real_number
 from relax_plugin.baselines.deepfool import STEPS, check_steps, to_boundary
 from relax_plugin.baselines.neural import NetworkExplainer
-from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import BoundGoal, Goal
 from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
@@ -86,7 +86,7 @@ class Grace(NetworkExplainer):
                 break
             chosen[pending, order[pending, k]] = True
             part = problem.part(pending)
-            values, met = to_boundary(self.network_, part, chosen[pending], self.overshoot, int(self.steps))
+            values, met = to_boundary(self.network_, part, chosen[pending], float(self.overshoot), int(self.steps))
             made.values[pending, 0], made.offered[pending, 0] = values, met
             made.stage[pending[met], 0] = f"{k + 1} by gradient"
         made.note[:] = f"none was found by moving the {problem.max_changes} features that the gradient ranks first"
@@ -105,14 +105,15 @@ class Grace(NetworkExplainer):
             room = ((gradient > 0) & (high > part.start)) | ((gradient < 0) & (low < part.start))
             if part.goal.wanted is None:  # a number may be moved to either side
                 room = (gradient != 0) & ((high > part.start) | (low < part.start))
-            order[index] = forward_selection(np.abs(gradient), room, self.similarity_, self.gamma, order.shape[1])
+            order[index] = forward_selection(
+                np.abs(gradient), room, self.similarity_, float(self.gamma), order.shape[1]
+            )
         return order
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_steps(self.steps, self.overshoot)
-        if not isinstance(self.gamma, int | float | np.number) or not 0 <= self.gamma <= 1:
-            raise InputError(f"gamma is {self.gamma!r}, but must lie between 0 and 1.")
+        real_number("gamma", self.gamma, 0.0, 1.0)
 
 
 def goal_gradient(goal: BoundGoal, outputs: Floats, gradients: Floats) -> Floats:

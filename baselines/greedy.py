@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from relax_plugin.base import CounterfactualExplainer, Supports
+from relax_plugin.base import CounterfactualExplainer, Supports, flag, real_number, whole_number
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
 from relax_plugin.problem import Problem, Proposals
@@ -12,11 +12,22 @@ from relax_plugin.refine import refine
 from relax_plugin.slots import fill_slots
 from relax_plugin.stepwise import Moves, greedy_search
 
+MOST_QUANTILES = 10_000  # each asks a model row a feature, a query and a step
+
 
 class Greedy(CounterfactualExplainer):
     """At each step every allowed feature is tried at `quantiles` values, and the best move is kept.
 
     Valid on nearly every row and close to the optimum in sparsity, at hundreds of model rows a query; needs scores.
+
+    Parameters
+    ----------
+    model, space, goal, max_changes, seed
+        As for every explainer.
+    quantiles : int
+        Values tried of each number; the outer two are its bounds.
+    refined : bool
+        Whether changes are taken back as far as the goal allows.
     """
 
     supports = Supports(labels_only=False)
@@ -37,7 +48,12 @@ class Greedy(CounterfactualExplainer):
         self.refined = refined
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
-        self.moves_ = Moves.quantiles(values, self.space_, self.quantiles)
+        self.moves_ = Moves.quantiles(values, self.space_, int(self.quantiles))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        real_number("quantiles", whole_number("quantiles", self.quantiles, 2), 2, MOST_QUANTILES)
+        flag("refined", self.refined)
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         return fill_slots(problem, n, self._solve, rng)

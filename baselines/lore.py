@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
-from relax_plugin.base import CounterfactualExplainer, Supports, whole_number
+from relax_plugin.base import CounterfactualExplainer, Supports, real_number, whole_number
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
 from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
@@ -23,7 +23,8 @@ from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
 CROSSOVER = 0.5  # share of pairs that swap genes; the authors' default
 MUTATION = 0.2  # share of individuals that mutate, and of their genes that are drawn anew; the authors' default
 TOURNAMENT = 3  # individuals of which the fittest is selected; the paper says no more than "select"
-LEAST_POPULATION = 8
+LEAST_POPULATION, MOST_POPULATION = 8, 1_000_000
+MOST_GENERATIONS = 1_000_000
 MARGIN = 1e-3  # standard deviations by which a feature without a grid passes a threshold
 CHUNK_CELLS = 4_000_000  # numbers in the neighbourhoods that are evolved side by side: bounds the memory
 
@@ -102,8 +103,9 @@ class Lore(CounterfactualExplainer):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        whole_number("population", self.population, LEAST_POPULATION)
-        whole_number("generations", self.generations, 1)
+        population = whole_number("population", self.population, LEAST_POPULATION)
+        real_number("population", population, LEAST_POPULATION, MOST_POPULATION)
+        real_number("generations", whole_number("generations", self.generations, 1), 1, MOST_GENERATIONS)
 
 
 class Breeding:

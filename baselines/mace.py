@@ -33,7 +33,7 @@ from relax_plugin.trees import Trees
 
 UNITS = 1_000_000  # of distance, in one standard deviation
 MOST_UNITS = 2**31 - 1  # the solver's largest number; from a query that is further away, units are larger
-LEAST_SECONDS, MOST_SECONDS = 1e-3, 1e6  # the solver counts milliseconds, and not far beyond this
+LEAST_SECONDS, MOST_SECONDS = 1e-9, 1e6  # the solver counts milliseconds in 32 bits
 VOTES = 2**17  # the largest score of a leaf, as a whole number, where scores are no votes
 NEAREST = 5  # training rows from which a query's first row is refined
 CLOSE_IN = 0.02  # when the bounds of δ are so near (relatively), the next question is for anything better at all

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import pairwise_distances
 
-from relax_plugin.base import CounterfactualExplainer, Supports
+from relax_plugin.base import CounterfactualExplainer, Supports, flag
 from relax_plugin.blackbox import Answer
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
@@ -120,6 +120,10 @@ class NearestCT(CounterfactualExplainer):
             met = goal.met(self.answers_.rows(np.tile(rows, len(index)))).reshape(len(index), len(rows))
             distance[:, rows] = np.where(met, pairwise_distances(queries, columns, metric="manhattan"), np.inf)
         return distance
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        flag("reverted", self.reverted)
 
     def _valid(self, problem: Problem, candidates: Values, owner: Integers) -> tuple[Floats, Integers]:
         """The candidates moved within the limits that meet the goal, made sparser as far as asked."""

@@ -5,6 +5,7 @@ steps of a Pipeline that only scale or rotate; a torch module is used as it is. 
 of the black box: `rows_queried` leaves it out, `Network.rows` counts it.
 """
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -25,6 +26,7 @@ from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import UnsupportedError
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.problem import Floats
+from relax_plugin.readers import SWITCHING
 
 Layer = Callable[[torch.Tensor], torch.Tensor]
 
@@ -38,6 +40,7 @@ ACTIVATIONS: dict[str, Layer] = {
 }
 LEAST_PROBABILITY = 1e-30  # of a module that gives probabilities; its logarithm is taken
 TOLERANCE = 1e-4  # by which the copy may differ from the model, which may compute in single precision
+COUNTING = threading.Lock()  # threads that share a copy count its rows together
 NEEDED = "it needs a differentiable network (a torch module, or scikit-learn's MLP or linear models)"
 
 
@@ -102,7 +105,8 @@ class Network:
         return self._per_class(outputs.detach().numpy()), self._per_class(torch.stack(gradients, dim=1).numpy())
 
     def _forward(self, values: torch.Tensor) -> torch.Tensor:
-        self.rows += len(values)
+        with COUNTING:
+            self.rows += len(values)
         with _evaluating(self.module):
             for layer in self.layers:
                 values = layer(values)
@@ -262,12 +266,18 @@ def _logits_of_probabilities(probabilities: torch.Tensor) -> torch.Tensor:
 
 @contextmanager
 def _evaluating(module: torch.nn.Module | None) -> Iterator[None]:
-    """Dropout and batch norm as in use, not as in training; every part is left as it was found."""
-    modes = [] if module is None else [(part, part.training) for part in module.modules()]
-    if module is not None:
-        module.eval()
-    try:
+    """Dropout and batch norm as in use, not as in training; every part is left as it was found.
+
+    The mode belongs to the module, which threads share: they take turns, here and where the black box asks it.
+    """
+    if module is None:
         yield
-    finally:
-        for part, training in modes:
-            part.training = training
+        return
+    with SWITCHING:
+        modes = [(part, part.training) for part in module.modules()]
+        module.eval()
+        try:
+            yield
+        finally:
+            for part, training in modes:
+                part.training = training

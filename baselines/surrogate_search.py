@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from relax_plugin.base import Supports, whole_number
+from relax_plugin.base import Supports, real_number, whole_number
 from relax_plugin.config import LEAST_QUERY_BUDGET, ReLAXConfig
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
@@ -16,6 +16,8 @@ from relax_plugin.guided import GuidedExplainer
 from relax_plugin.imagination import imagine
 from relax_plugin.lookahead import LookaheadRanker
 from relax_plugin.search import Ranker
+
+MOST_QUERY_BUDGET = 10_000_000  # the copy is fitted to all of them at once
 
 
 class SurrogateSearch(GuidedExplainer):
@@ -72,4 +74,5 @@ class SurrogateSearch(GuidedExplainer):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        whole_number("query_budget", self.query_budget, LEAST_QUERY_BUDGET)
+        budget = whole_number("query_budget", self.query_budget, LEAST_QUERY_BUDGET)
+        real_number("query_budget", budget, LEAST_QUERY_BUDGET, MOST_QUERY_BUDGET)
