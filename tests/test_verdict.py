@@ -1,0 +1,209 @@
+"""Who decides what is found: not the method, which may propose anything, but the model on the row as delivered."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from relax_plugin import FeatureSpace, Goal
+from relax_plugin.base import CounterfactualExplainer
+from relax_plugin.errors import ModelError
+from relax_plugin.features import Values
+from relax_plugin.problem import Problem, Proposals
+
+ROWS = pd.DataFrame({name: np.linspace(0.0, 8.0, 34) for name in "xy"})  # no short decimals: every number is allowed
+QUERY = pd.DataFrame({"x": [0.0], "y": [0.0]})
+
+
+class Proposing(CounterfactualExplainer):
+    """Offers the same rows to every query, and says so of each."""
+
+    rows: Any = ()
+
+    def _fit(self, values: Values, rng: np.random.Generator) -> None:
+        pass
+
+    def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
+        made = Proposals.empty(problem, n)
+        count = min(n, len(self.rows))
+        made.values[:, :count], made.offered[:, :count] = np.array(self.rows, dtype=float)[:count], True
+        made.stage[:] = "proposed"
+        return made
+
+
+def above_four(rows: Any) -> Any:
+    return (np.asarray(rows["x"], dtype=float) + np.asarray(rows["y"], dtype=float) > 4).astype(int)
+
+
+def proposed(*rows: Any, model: Any = above_four, training: pd.DataFrame = ROWS, **options: Any) -> Any:
+    space = FeatureSpace.infer(training, continuous=["x", "y"], **options.pop("rules", {}))
+    explainer = Proposing(model, space, **options).fit(training)
+    explainer.rows = rows
+    return explainer.explain(QUERY.astype(training.dtypes), n=len(rows))
+
+
+# What is found.
+
+
+def test_what_meets_the_goal_within_the_limits_is_found() -> None:
+    result = proposed([5, 0])
+    assert result.found.tolist() == [[True]]
+    assert (result.before.tolist(), result.after.tolist()) == ([0], [[1]])
+
+
+def test_what_misses_the_goal_is_not_found_whatever_the_method_says() -> None:
+    result = proposed([3, 0])
+    assert result.found.tolist() == [[False]]
+    assert "misses the goal" in result.status[0, 0]
+
+
+def test_what_breaks_a_constraint_is_not_found_although_the_goal_is_met() -> None:
+    assert proposed([9, 0]).found.tolist() == [[False]]
+    assert proposed([5, 0], rules={"immutable": ["x"]}).found.tolist() == [[False]]
+
+
+def test_what_changes_too_much_is_not_found() -> None:
+    assert proposed([5, 5], max_changes=1).found.tolist() == [[False]]
+    assert proposed([5, 5], max_changes=2).found.tolist() == [[True]]
+
+
+def test_the_same_row_is_found_once() -> None:
+    result = proposed([5, 0], [5, 0], [6, 0])
+    assert result.found.tolist() == [[True, True, False]]
+    assert result.frame["x"].tolist() == [5, 6]
+
+
+def test_found_ones_come_first_and_keep_their_answers() -> None:
+    result = proposed([3, 0], [5, 0])
+    assert result.found.tolist() == [[True, False]]
+    assert (result.frame["x"].tolist(), result.after.tolist()) == ([5], [[1, 0]])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_rows_that_are_equal_once_delivered_are_found_once(dtype: str) -> None:
+    """5 and the next float64 are one number in a short dtype."""
+    result = proposed([5, 0], [np.nextafter(5.0, 6.0), 0], training=ROWS.astype(dtype))
+    assert result.found.sum() == 1
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_values_are_those_of_the_delivered_cells(dtype: str) -> None:
+    result = proposed([5.00001, 0], training=ROWS.astype(dtype))
+    assert result.values[0, 0, 0] == float(result.frame["x"].iloc[0]) == float(np.dtype(dtype).type(5.00001))
+
+
+# What it costs, and who is asked.
+
+
+class Counting:
+    """Counts its rows, and does what it is told when it is asked."""
+
+    def __init__(self, answer: Any = above_four) -> None:
+        self.answer, self.rows = answer, 0
+        self.meanwhile: Any = None
+
+    def __call__(self, rows: pd.DataFrame) -> Any:
+        self.rows += len(rows)
+        first, self.meanwhile = self.meanwhile, None
+        if first is not None:
+            first()
+        return self.answer(rows)
+
+
+def fitted(model: Any) -> Any:
+    explainer = Proposing(model, FeatureSpace.infer(ROWS, continuous=["x", "y"])).fit(ROWS)
+    explainer.rows = ([5.0, 0.0],)
+    return explainer
+
+
+def test_a_call_counts_its_own_rows_and_not_those_of_another_meanwhile() -> None:
+    """As with threads, but always the same: while the model answers one call, it is asked by another."""
+    model = Counting()
+    explainer = fitted(model)
+    alone = explainer.explain(QUERY).rows_queried.tolist()
+    before, asked = model.rows, explainer.blackbox_.rows_asked
+    model.meanwhile = lambda: explainer.explain(ROWS[:3])
+    assert explainer.explain(QUERY).rows_queried.tolist() == alone
+    assert explainer.blackbox_.rows_asked - asked == model.rows - before, "the explainer's books hold both"
+
+
+def test_a_model_that_writes_into_its_rows_changes_neither_query_nor_answer() -> None:
+    model = Counting()
+    explainer = fitted(model)
+    expected = explainer.explain(QUERY)
+
+    def overwriting(rows: pd.DataFrame) -> Any:
+        answer = above_four(rows)
+        rows.loc[:, "x"] = 99.0
+        return answer
+
+    model.answer = overwriting
+    query = QUERY.copy()
+    result = explainer.explain(query)
+    pd.testing.assert_frame_equal(result.frame, expected.frame)
+    pd.testing.assert_frame_equal(query, QUERY)
+
+
+def test_what_is_written_into_the_queries_later_does_not_reach_the_results() -> None:
+    query = QUERY.copy()
+    result = fitted(above_four).explain(query)
+    query.loc[0, "y"] = 7.0
+    assert result.frame["y"].tolist() == [0.0]
+    assert result.changes()["feature"].tolist() == ["x"]
+
+
+def test_a_model_that_leaves_the_process_is_an_error_of_the_model() -> None:
+    def leaving(rows: pd.DataFrame) -> Any:
+        raise SystemExit(3)
+
+    model = Counting()
+    explainer = fitted(model)
+    model.answer = leaving
+    with pytest.raises(ModelError, match="SystemExit"):
+        explainer.explain(QUERY)
+
+
+# Labels.
+
+
+@pytest.mark.parametrize("label", [1, True, 1.0, np.int8(1), np.True_])
+@pytest.mark.parametrize("classes", [(0, 1), (False, True), (0.0, 1.0)], ids=str)
+def test_a_label_is_the_class_that_python_calls_equal(label: Any, classes: tuple[Any, Any]) -> None:
+    explainer = fitted(lambda rows: np.array(classes)[above_four(rows)])
+    assert explainer.explain(QUERY, goal=Goal.to(label)).found.all()
+    assert explainer.explain(QUERY, goal=Goal.to([label])).found.all()
+
+
+def test_each_query_is_held_to_its_own_label() -> None:
+    explainer = fitted(above_four)
+    result = explainer.explain(pd.concat([QUERY] * 3), goal=Goal.to([1, 0, 1]))
+    assert result.found.tolist() == [[True]] * 3
+    assert result.after.tolist() == [[1], [0], [1]]
+
+
+# All of a fit, or nothing of it.
+
+
+class Interrupted(Proposing):
+    """Is interrupted in the midst of `fit`, if it is told so."""
+
+    def _fit(self, values: Values, rng: np.random.Generator) -> None:
+        if self.rows == "interrupt":
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_fit_leaves_everything_as_it_was() -> None:
+    explainer = Interrupted(above_four)
+    explainer.rows = "interrupt"
+    with pytest.raises(KeyboardInterrupt):
+        explainer.fit(ROWS)
+    assert not [name for name in vars(explainer) if name.endswith("_")]
+    explainer.rows = ()
+    before = dict(vars(explainer.fit(ROWS)))
+    explainer.rows = "interrupt"
+    with pytest.raises(KeyboardInterrupt):
+        explainer.fit(ROWS * 2)
+    assert {name: value for name, value in vars(explainer).items() if name != "rows"} == {
+        name: value for name, value in before.items() if name != "rows"
+    }
