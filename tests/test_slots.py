@@ -3,8 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from reference.problems import ORIGIN, problem_of
 
 from relax_plugin import FeatureSpace, make_explainer
+from relax_plugin.problem import Proposals
+from relax_plugin.slots import fill_slots
 
 RNG = np.random.default_rng(2)
 ROWS = pd.DataFrame({"letter": RNG.choice(list("abc"), 60), "count": RNG.integers(1, 11, 60)})
@@ -43,3 +46,38 @@ def test_a_single_change_fills_many_slots_only_with_values_of_one_feature():
     result = make_explainer("greedy", chance, max_changes=1).fit(ROWS).explain(ROWS[:20], n=6)
     assert np.nanmax(result.sparsity) == 1
     assert not result.frame.drop(columns="cf_id").duplicated().any()
+
+
+def test_each_further_one_does_without_the_largest_change_of_the_one_before():
+    problem = problem_of(lambda x: x.sum(axis=1), ORIGIN)
+    frozen = []
+
+    def solve(part, rng):
+        """Moves what may move by 5, 7 and 3."""
+        made = Proposals.empty(part, 1)
+        frozen.append(part.limits.frozen[0].tolist())
+        made.values[:, 0] = np.where(part.limits.frozen, part.start, [5.0, 7.0, 3.0])
+        made.offered[:] = True
+        return made
+
+    made = fill_slots(problem, 3, solve, np.random.default_rng(0))
+    assert frozen == [[False, False, False], [False, True, False], [True, True, False]]
+    assert made.values[0].tolist() == [[5, 7, 3], [5, 0, 3], [0, 0, 3]]
+
+
+def test_a_slot_left_empty_is_filled_with_another_row_and_never_with_one_that_is_there():
+    problem = problem_of(lambda x: x[:, 0] / 5, ORIGIN, rows=np.arange(33.0).reshape(-1, 3) / 3.3, max_changes=1)
+
+    def solve(part, rng):
+        """Knows one answer, and none without its feature."""
+        made = Proposals.empty(part, 1)
+        free = ~np.broadcast_to(part.limits.frozen, part.start.shape)[:, 0]
+        made.values[free, 0, 0], made.offered[:, 0] = 7.0, free
+        return made
+
+    made = fill_slots(problem, 4, solve, np.random.default_rng(0))
+    assert made.offered.all()
+    assert len(np.unique(made.values[0], axis=0)) == 4
+    assert (made.values[0, :, 0] >= 5).all()
+    assert (made.values[0, :, 1:] == 0).all()
+    assert made.stage[0, 1:].tolist() == ["variant"] * 3

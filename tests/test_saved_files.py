@@ -1,0 +1,71 @@
+"""Facts about what is written and read back: nothing is lost, and nothing that was changed is believed."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from reference.tiny import QUICK, gaussian_rows, two_class_probabilities
+
+from relax_plugin import Counterfactuals, ReLAX, make_explainer
+from relax_plugin.errors import SavedFileError
+
+ROWS = gaussian_rows(120)
+TINY = replace(QUICK, steps=2, episodes=8, start_pool=32, training="imagined", query_budget=200)
+
+
+class Cautious:
+    """Its `predict` says 1 only from a probability of 0.7 on: labels and scores disagree."""
+
+    classes_ = np.array(["no", "yes"])
+
+    def predict_proba(self, rows: Any) -> Any:
+        return two_class_probabilities(rows)
+
+    def predict(self, rows: Any) -> Any:
+        return self.classes_[(self.predict_proba(rows)[:, 1] >= 0.7).astype(int)]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[ReLAX, Path]:
+    explainer = ReLAX(Cautious(), config=TINY, progress=False, max_changes=2).fit(ROWS)
+    path = tmp_path_factory.mktemp("saved") / "agent"
+    explainer.save(path)
+    return explainer, path
+
+
+def test_what_was_learned_of_the_model_comes_back(saved: tuple[ReLAX, Path]) -> None:
+    explainer, path = saved
+    box, again = explainer.blackbox_, ReLAX.load(path, model=Cautious()).blackbox_
+    assert box.strict
+    assert (again.strict, again.least_probability, again.task) == (box.strict, box.least_probability, box.task)
+    assert again.classes.tolist() == box.classes.tolist() == ["no", "yes"]
+
+
+def test_how_well_the_world_model_knows_the_model_comes_back(saved: tuple[ReLAX, Path]) -> None:
+    explainer, path = saved
+    agreement = ReLAX.load(path, model=Cautious()).world_model_.agreement
+    assert agreement == explainer.world_model_.agreement
+    assert agreement.rows > 0
+
+
+def test_a_file_in_which_a_bit_was_flipped_is_refused(saved: tuple[ReLAX, Path], tmp_path: Path) -> None:
+    content = saved[1].read_bytes()
+    for place in np.linspace(8, len(content) - 1, 25).astype(int):
+        damaged = bytearray(content)
+        damaged[place] ^= 1
+        (tmp_path / "agent").write_bytes(bytes(damaged))
+        with pytest.raises(SavedFileError):
+            ReLAX.load(tmp_path / "agent", model=Cautious())
+
+
+def test_json_in_which_a_digit_was_changed_is_refused() -> None:
+    result = make_explainer("greedy", two_class_probabilities).fit(ROWS).explain(ROWS[:4])
+    text = result.to_json()
+    assert Counterfactuals.from_json(text).values.tolist() == result.values.tolist()
+    start = text.index('"values"')
+    place = next(position for position in range(start, len(text)) if text[position] in "123456789")
+    other = "1" if text[place] != "1" else "2"
+    with pytest.raises(SavedFileError, match="checksum"):
+        Counterfactuals.from_json(f"{text[:place]}{other}{text[place + 1 :]}")
