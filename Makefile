@@ -2,19 +2,37 @@
 
 PYTHON ?= python3
 VENV := .venv
+CONSTRAINTS := constraints.txt
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TYPECHECK := .typecheck
 BENCH_OUTPUT := .bench
 
+# Files of `make quick`: core, baselines, adapters and judge in under a minute of two cores.
+QUICK_WITHOUT_TORCH := features goal
+QUICK_WITH_TORCH := agent
+# Torch's wheels for another Python can bring gigabytes of CUDA: `make pythons TORCH=no` goes as far as it can without.
+# --no-deps, or torch would come as a requirement of the package; every other requirement is pinned.
+ifeq ($(TORCH),no)
+INSTALL = grep -v '^torch==' $(CONSTRAINTS) | $(BIN)/python -m pip install --quiet --no-deps -e . -r /dev/stdin
+QUICK_TESTS := $(QUICK_WITHOUT_TORCH)
+else
+INSTALL = $(BIN)/python -m pip install --quiet -e '.[dev]' -c $(CONSTRAINTS)
+QUICK_TESTS := $(QUICK_WITHOUT_TORCH) $(QUICK_WITH_TORCH)
+endif
+
+OLDEST_PYTHON := $(shell sed -n 's/^requires-python = ">=\(.*\)"$$/\1/p' pyproject.toml)
+PYTHONS := $(shell sed -n 's/^ *"Programming Language :: Python :: \(3\..*\)",$$/\1/p' pyproject.toml)
+MINIMUM := .venv-minimum
+
 .DEFAULT_GOAL := test
-.PHONY: venv demo test lint types unit bench fuzz figures reproduce lessons clean
+.PHONY: venv demo test quick minimum pythons lint types unit bench fuzz figures reproduce lessons clean
 
 venv: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml $(CONSTRAINTS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -e '.[dev]' -c constraints.txt
+	$(INSTALL)
 	touch $@
 
 demo: venv
@@ -24,6 +42,26 @@ test: lint unit
 
 unit: venv
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+quick: venv
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(QUICK_TESTS:%=tests/test_%.py)
+
+# The oldest versions that pyproject.toml allows, on the oldest Python: it promises no more than these tests show.
+minimum: $(MINIMUM)/minimum.txt
+	$(MAKE) quick VENV=$(MINIMUM) CONSTRAINTS=$(MINIMUM)/minimum.txt
+	$(MINIMUM)/bin/python -m pip check
+
+$(MINIMUM)/minimum.txt: pyproject.toml .ci/minimum_versions.py
+	python=$$(.ci/python_of $(OLDEST_PYTHON)) && $$python -m venv --clear $(MINIMUM)
+	$(MINIMUM)/bin/python .ci/minimum_versions.py > $@.part
+	mv $@.part $@
+
+# The other supported Pythons, those of them that the machine has.
+pythons:
+	@for version in $(filter-out $(OLDEST_PYTHON),$(PYTHONS)); do \
+		python=$$(.ci/python_of $$version) || continue; \
+		$(MAKE) quick PYTHON=$$python VENV=.venv-$$version$(if $(TORCH),-torch-$(TORCH)) || exit 1; \
+	done
 
 lint: venv types
 	$(BIN)/ruff check .
@@ -63,4 +101,4 @@ lessons: venv
 	$(BIN)/python examples/render.py
 
 clean:
-	rm -rf build $(TYPECHECK) $(BENCH_OUTPUT) lessons .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks *.egg-info
+	rm -rf build dist $(TYPECHECK) $(BENCH_OUTPUT) lessons .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks *.egg-info

@@ -1,12 +1,9 @@
 """Facts about the package: which module may import which, and what an install brings."""
 
 import ast
-import re
-import shutil
 import subprocess
 import sys
 import tomllib
-import zipfile
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -152,40 +149,3 @@ def test_mapped_folders_are_found_in_a_checkout_without_an_install() -> None:
     code = "import relax_plugin.adapters, relax_plugin.baselines; print(relax_plugin.baselines.__file__)"
     found = run_python(["-S", "-c", code], ROOT).strip()  # -S: no site-packages
     assert Path(found) == ROOT / "baselines" / "__init__.py"
-
-
-def test_wheel_holds_every_module_and_data_set_under_one_name(tmp_path: Path) -> None:
-    tree = tmp_path / "tree"
-    for folder in ("relax_plugin", "adapters", "baselines"):
-        shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / file, tree / file)
-    options = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path)]
-    run_python(["-m", "pip", "wheel", *options, str(tree)], tmp_path)
-    (wheel,) = tmp_path.glob("*.whl")
-    packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-
-    expected = {f"relax_plugin/{p.relative_to(tree / 'relax_plugin')}" for p in (tree / "relax_plugin").rglob("*.*")}
-    expected |= {
-        f"relax_plugin/{p.relative_to(tree)}"
-        for folder in ("adapters", "baselines")
-        for p in (tree / folder).rglob("*.py")
-    }
-    assert packed == expected
-    assert {"relax_plugin/py.typed", "relax_plugin/datasets/german.csv.gz"} <= packed
-
-
-def test_every_requirement_is_pinned_and_no_registry_is_named() -> None:
-    constraints = (ROOT / "constraints.txt").read_text()
-    pinned = {normal(line.split("==")[0]) for line in constraints.splitlines() if "==" in line}
-    extras = PROJECT["project"]["optional-dependencies"]
-    wanted = [*PROJECT["project"]["dependencies"], *(one for extra in extras.values() for one in extra)]
-    names = {normal(re.split(r"[<>=!~\[ ]", requirement)[0]) for requirement in wanted}
-    assert names - {"relax-plugin"} <= pinned
-    assert "torch==2.13.0\n" in constraints
-    assert not re.search(r"://|--|^/|@", re.sub(r"(?m)^#.*$", "", constraints))
-
-
-def normal(name: str) -> str:
-    """The name of a distribution as the index spells it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
