@@ -42,10 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     sys.stdout.flush()  # at the interpreter's end it would be too late to answer for a closed pipe
     except KeyboardInterrupt:  # while the last lines were written
         return _interrupted()
-    except OSError as error:
-        broken = _let_go_of_broken_streams()
-        if broken and isinstance(error, BrokenPipeError):
-            return PIPE_CLOSED
+    except BrokenPipeError:  # of stdout or stderr: those of workers are answered where they are written to
+        _let_go_of_broken_streams()
+        return PIPE_CLOSED
+    except OSError as error:  # a full disk
+        _let_go_of_broken_streams()
         print(f"relax-plugin: {type(error).__name__}: {error}.", file=sys.stderr)
         return REFUSED
 
@@ -112,9 +113,8 @@ def _interrupts() -> Iterator[list[int]]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _let_go_of_broken_streams() -> bool:
-    """Send to nowhere what cannot be written, since the interpreter's end tries it again; whether there was any."""
-    broken = False
+def _let_go_of_broken_streams() -> None:
+    """Send to nowhere what cannot be written, since the interpreter's end tries it again."""
     for stream in (sys.stdout, sys.stderr):
         if stream is None:
             continue
@@ -122,8 +122,6 @@ def _let_go_of_broken_streams() -> bool:
             stream.flush()
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            broken = True
-    return broken
 
 
 if __name__ == "__main__":

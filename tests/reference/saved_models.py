@@ -1,5 +1,7 @@
 """Training rows as CSV and models of them as joblib files, for the tests of `relax-plugin explain`."""
 
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,39 @@ class LabelsOnly:
 
     def predict(self, rows: pd.DataFrame) -> Any:
         return (rows["income"] > 400).astype(int)
+
+
+class Leaving:
+    """A file that ends the program when it is loaded, as if all had gone well."""
+
+    def __reduce__(self) -> Any:
+        return sys.exit, (0,)
+
+
+class Misbehaving:
+    """A classifier that does something else after its first answers, which `fit` needs."""
+
+    classes_ = np.array([0, 1])
+    _estimator_type = "classifier"
+
+    def __init__(self, what: str, good: int = 0) -> None:
+        self.what, self.good = what, good
+
+    def predict(self, rows: pd.DataFrame) -> Any:
+        answer = (rows["income"] > 400).astype(int).to_numpy()
+        self.good -= 1
+        if self.good >= 0:
+            return answer
+        if self.what == "raises":
+            raise RuntimeError("no luck today")
+        if self.what == "exits":
+            sys.exit(0)
+        if self.what == "hangs":
+            time.sleep(1.0 if self.good == -1 else 0.0)
+        if self.what == "sleeps":
+            print("asleep", file=sys.stderr, flush=True)
+            time.sleep(60.0)
+        return np.full(len(rows), np.nan) if self.what == "NaN" else answer
 
 
 def pipeline(last: Any) -> Pipeline:
