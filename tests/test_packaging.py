@@ -17,7 +17,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 # From the lowest to the highest: a module imports its own layer and lower ones. A new module has to be placed here.
 LAYERS = (
-    {"errors", "columns", "limits", "features", "goal", "results", "problem", "drawing"}
+    {"errors", "columns", "tables", "limits", "features", "goal", "results", "problem", "drawing"}
     | {"trees", "tree_readers", "fast_trees", "readers", "blackbox"},
     {"base", "registry", "refine", "slots", "stepwise", "verdict"},
     {"config", "actions", "environment", "search", "guided"},
