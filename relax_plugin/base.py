@@ -5,14 +5,13 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeGuard
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
 from relax_plugin.blackbox import Answer, BlackBox
-from relax_plugin.columns import pandas_or_array
 from relax_plugin.errors import ConstraintError, GoalError, InputError, NotFittedError, UnsupportedError
 from relax_plugin.features import Bounds, FeatureSpace, Rows, Values
 from relax_plugin.goal import Goal
@@ -20,9 +19,12 @@ from relax_plugin.limits import Limits
 from relax_plugin.problem import Integers, Problem, Proposals
 from relax_plugin.registry import list_explainers, make_explainer
 from relax_plugin.results import Counterfactuals, concatenate
+from relax_plugin.tables import pandas_or_array
 from relax_plugin.verdict import Verdict
 
-BATCH = 8192  # queries worked on side by side: bounds the memory of a call of any size
+BATCH = 8192  # counterfactuals worked on side by side: bounds the memory of a call of any size
+LEAST_BATCH = 64  # queries worked on side by side, however many counterfactuals each is to have
+MOST_SEEDS = 2**63  # torch knows no further ones
 LEARN_ROWS = 256  # training rows asked once to learn classes and the grain of scores
 
 
@@ -179,7 +181,8 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         goal.check(self.blackbox_)
         limits = self.space_.limits(vary, bounds)
         values = self.space_.values(X)
-        slices = [slice(first, first + BATCH) for first in range(0, len(values), BATCH)] or [slice(0, 0)]
+        size = max(BATCH // n, LEAST_BATCH)
+        slices = [slice(first, first + size) for first in range(0, len(values), size)] or [slice(0, 0)]
         rows = X if self.space_.container == "array" else self.space_.frame(X)
         pieces = rows.iloc if isinstance(rows, pd.DataFrame) else rows
         parts = [self._explain_batch(values[s], pieces[s], goal.chunk(s), limits, n) for s in slices]
@@ -257,7 +260,8 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         """Refuse wrong parameters, in `fit` and again in `explain` (after `set_params`); a method adds its own."""
         if self.max_changes is not None:
             whole_number("max_changes", self.max_changes, 1)
-        whole_number("seed", self.seed, 0)
+        if whole_number("seed", self.seed, 0) >= MOST_SEEDS:
+            raise InputError(f"seed is {self.seed}, but must be less than 2^63.")
         for name, kind in (("space", FeatureSpace), ("goal", Goal)):
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):
@@ -290,7 +294,7 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     if isinstance(value, bool | np.bool_):
         return False
     return isinstance(value, int | np.integer) or (isinstance(value, float | np.floating) and bool(np.isfinite(value)))

@@ -1,18 +1,16 @@
-"""Feature: one column, how it is read off training data and bounded; and the tables that columns come in."""
+"""Feature: one column, how it is read off training data, and bounded."""
 
 import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import Any, Literal
 
-import narwhals
 import numpy as np
 import pandas as pd
 
-from relax_plugin.errors import ColumnError, ConstraintError, InputError, MissingValueError, UnknownCategoryError
+from relax_plugin.errors import ConstraintError, InputError, UnknownCategoryError
+from relax_plugin.tables import is_category_dtype, numbers_of, refuse_unhashable
 
-Rows = pd.DataFrame | np.ndarray[Any, Any]
 Direction = Literal["increase", "decrease"] | None
 
 DIGITS = {2: 3, 4: 6, 8: 15}  # decimal digits that a float of so many bytes holds, whatever the number
@@ -46,6 +44,26 @@ class Feature:
     ordered: bool = False
     immutable: bool = False
     direction: Direction = None
+
+
+def checked(feature: Feature) -> Feature:
+    """The feature, if it is one that rows could have given; else a refusal: it may come from a hostile file."""
+    numbers = (feature.low, feature.high, feature.anchor, feature.mean, feature.scale, feature.step or 1.0)
+    sound = all(isinstance(x, int | float) and not isinstance(x, bool) and np.isfinite(x) for x in numbers)
+    sound = sound and feature.low <= feature.high and feature.scale > 0 and (feature.step is None or feature.step > 0)
+    sound = sound and isinstance(feature.name, Hashable) and feature.direction in (None, "increase", "decrease")
+    sound = sound and all(isinstance(x, bool) for x in (feature.immutable, feature.ordered, *feature.choices))
+    if feature.kind == "categorical":
+        known = feature.categories
+        sound = sound and len(feature.choices) == len(known) == len(set(known)) > 0
+        sound = sound and (feature.low, feature.high, feature.step) == (0, len(known) - 1, 1)
+        sound = sound and is_category_dtype(feature.dtype)
+    else:
+        sound = sound and feature.kind in ("continuous", "integer") and not feature.categories and not feature.choices
+        sound = sound and pd.api.types.is_numeric_dtype(feature.dtype) and not pd.api.types.is_bool_dtype(feature.dtype)
+    if not sound:
+        raise InputError(f"feature {feature.name!r} contradicts itself: {feature}.")
+    return feature
 
 
 def with_bounds(feature: Feature, bound: Sequence[Any]) -> Feature:
@@ -92,43 +110,6 @@ def narrowed(feature: Feature, bound: Sequence[Any]) -> Feature:
     return replace(asked, choices=choices, low=low, high=high)
 
 
-def is_categorical(column: "pd.Series[Any]") -> bool:
-    dtype = column.dtype
-    exact = column.map(lambda cell: isinstance(cell, Decimal)) if pd.api.types.is_object_dtype(dtype) else np.zeros(0)
-    if exact.any():
-        raise InputError(
-            f"feature {column.name!r} holds Decimal numbers, such as {column[exact].iloc[0]} in row {exact.argmax()}; "
-            "numbers must be int or float: write astype(float)."
-        )
-    if isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_bool_dtype(dtype):
-        return True
-    if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype):
-        return False
-    if pd.api.types.is_object_dtype(dtype) or pd.api.types.is_string_dtype(dtype):
-        return True
-    raise InputError(f"feature {column.name!r} has dtype {dtype}; numbers, text, bool and Categorical are supported.")
-
-
-def refuse_missing(name: Hashable, column: "pd.Series[Any]") -> None:
-    missing = column.isna().to_numpy()
-    if missing.any():
-        row = int(np.argmax(missing))
-        raise MissingValueError(f"feature {name!r} is missing in row {row}; fill it in or drop the row.")
-
-
-def numbers_of(name: Hashable, column: "pd.Series[Any]") -> np.ndarray[Any, np.dtype[np.float64]]:
-    if len(column) and pd.api.types.is_string_dtype(column):  # numbers as text would be cast silently
-        raise InputError(f"feature {name!r} should be numeric, but is text in row 0: {column.iloc[0]!r}.")
-    try:
-        numbers = column.to_numpy(dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"feature {name!r} should be numeric, but has dtype {column.dtype}: {error}.") from error
-    if not np.isfinite(numbers).all():
-        row = int(np.argmin(np.isfinite(numbers)))
-        raise InputError(f"feature {name!r} is {numbers[row]} in row {row}, but must be finite.")
-    return numbers
-
-
 def refuse_inexact(feature: Feature, numbers: np.ndarray[Any, np.dtype[np.float64]]) -> None:
     """Refuse whole numbers that float64 cannot tell apart, if the feature may change: an ID, a time in nanoseconds."""
     if feature.immutable or not pd.api.types.is_integer_dtype(feature.dtype) or not len(numbers):
@@ -141,21 +122,11 @@ def refuse_inexact(feature: Feature, numbers: np.ndarray[Any, np.dtype[np.float6
         )
 
 
-def refuse_unhashable(name: Hashable, column: "pd.Series[Any]") -> None:
-    hashable = column.map(lambda cell: isinstance(cell, Hashable)).to_numpy(dtype=bool)
-    if not hashable.all():
-        row = int(np.argmin(hashable))
-        raise InputError(
-            f"feature {name!r} is {column.iloc[row]!r} in row {row}, a {type(column.iloc[row]).__name__}; "
-            "a cell must be one number or one category."
-        )
-
-
 def warn_of_many_categories(feature: Feature, rows: int) -> None:
     count = sum(feature.choices)
     if not feature.immutable and (count > MANY_CATEGORIES or count > max(MANY_FOR_ITS_ROWS, rows / 2)):
         warnings.warn(
-            f"feature {feature.name!r} has {count} categories in {rows} rows; if it is an identifier, make it immutable "
+            f"feature {feature.name!r} has {count} categories in {rows} rows; is it an identifier? Make it immutable "
             "or leave it out.",
             stacklevel=3,
         )
@@ -274,7 +245,8 @@ def _decimals_in_common(numbers: np.ndarray[Any, np.dtype[np.float64]], dtype: A
 
 
 def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
-    return np.dtype(getattr(dtype, "numpy_dtype", dtype))
+    kind: np.dtype[Any] = np.dtype(getattr(dtype, "numpy_dtype", dtype))
+    return kind
 
 
 def float_bytes(dtype: Any) -> int:
@@ -299,31 +271,3 @@ def plain(name: Hashable, value: Any) -> Any:
     if value is None or isinstance(value, str | int | float | bool):
         return value
     raise InputError(f"feature {name!r} has {value!r} of type {type(value).__name__}, which JSON cannot hold.")
-
-
-def pandas_or_array(X: Any) -> Rows:
-    """The rows themselves, or those of another library's table (polars, pyarrow, ...) as a pandas DataFrame."""
-    if isinstance(X, pd.DataFrame | np.ndarray):
-        return X
-    table = narwhals.from_native(X, eager_only=True, pass_through=True)
-    if not isinstance(table, narwhals.DataFrame):
-        raise InputError(f"rows must be a DataFrame (pandas, polars, ...) or a numpy array, not {type(X).__name__}.")
-    for name, kind in table.schema.items():
-        if isinstance(kind, narwhals.Time):
-            raise InputError(f"column {name!r} holds times of day, which are neither numbers nor categories.")
-    exact = [name for name, kind in table.schema.items() if isinstance(kind, narwhals.Decimal)]
-    return pd.DataFrame({name: table[name].to_numpy() for name in table.columns}).astype(dict.fromkeys(exact, float))
-
-
-def as_frame(X: Rows, width: int | None = None) -> pd.DataFrame:
-    """A DataFrame of the rows; columns of an array are called x0, x1, ..."""
-    X = pandas_or_array(X)
-    if isinstance(X, pd.DataFrame):
-        if not X.columns.is_unique:
-            raise ColumnError(f"column {X.columns[X.columns.duplicated()][0]!r} occurs twice.")
-        return X
-    if X.ndim != 2 or (width is not None and X.shape[1] != width):
-        wanted = "(rows, features)" if width is None else f"(rows, {width})"
-        raise ColumnError(f"the array has shape {X.shape}, but {wanted} is needed.")
-    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
-    return frame.infer_objects() if X.dtype == object else frame

@@ -118,6 +118,9 @@ class ReLAXConfig:
             raise InputError(f"actions is {self.actions!r}; accepted are 'directional' and 'signed'.")
         if self.training not in ("model", "imagined", "auto"):
             raise InputError(f"training is {self.training!r}; accepted are 'model', 'imagined' and 'auto'.")
+        for name in ("pretrained", "balanced"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} is {getattr(self, name)!r}, but must be True or False.")
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name in NO_NUMBERS or (value is None and field.default is None):

@@ -76,6 +76,13 @@ class Observer:
         ]
         return np.concatenate(parts, axis=1, dtype=np.float32)
 
+    def width(self, blackbox: BlackBox) -> int:
+        """How many numbers `observe` gives of one row, known before there is one: a file must agree."""
+        numbers = int((~self.space.is_categorical).sum())
+        classes = 0 if blackbox.classes is None else len(blackbox.classes)
+        told = 3 if blackbox.task == "regression" else 2 * classes + 1 if blackbox.has_scores else classes
+        return self.space.encoded_width + len(self.space) + 2 * numbers + 1 + told
+
     def allowed(self, episodes: Episodes) -> Booleans:
         return self.actions.allowed(episodes.start, episodes.used, episodes.span, episodes.limits)
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from relax_plugin.agent import Agent
-from relax_plugin.base import Supports
+from relax_plugin.base import Supports, flag
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.config import SEARCH_STEPS, ReLAXConfig
 from relax_plugin.environment import CounterfactualEnv, Episodes, Observer
@@ -121,7 +121,7 @@ class ReLAX(GuidedExplainer):
             warnings.warn(
                 "nothing can be learned: the model (or its world model) gives one answer to all rows, or all meet the "
                 "goal already. What explain finds is what a search without training finds.",
-                stacklevel=3,
+                stacklevel=4,
             )
             return
         env = CounterfactualEnv(starts, self.observer_, world, self.config_, self.config_.episodes)
@@ -186,6 +186,7 @@ class ReLAX(GuidedExplainer):
         for name, accepted in (("variant", ("global", "local")), ("effort", ("search", "refined", "policy"))):
             if getattr(self, name) not in accepted:
                 raise InputError(f"{name} is {getattr(self, name)!r}; accepted are {accepted}.")
+        flag("progress", self.progress)
         if self.config is not None and not isinstance(self.config, ReLAXConfig):
             raise InputError(f"config is a {type(self.config).__name__}; a ReLAXConfig is needed.")
 

@@ -17,26 +17,20 @@ from relax_plugin.columns import (
     EXACT,
     Direction,
     Feature,
-    as_frame,
     categorical_feature,
+    checked,
     decimals_of,
     dtype_from_text,
     dtype_text,
     float_bytes,
-    is_categorical,
     narrowed,
-    numbers_of,
     numeric_feature,
-    pandas_or_array,
     plain,
     refuse_inexact,
-    refuse_missing,
-    refuse_unhashable,
     warn_of_many_categories,
     with_bounds,
     with_step,
 )
-from relax_plugin.columns import Rows as Rows
 from relax_plugin.errors import (
     ColumnError,
     ConstraintError,
@@ -46,6 +40,18 @@ from relax_plugin.errors import (
     did_you_mean,
 )
 from relax_plugin.limits import Grid, Limits
+from relax_plugin.tables import Rows as Rows
+from relax_plugin.tables import (
+    array_with_cells,
+    as_array,
+    as_frame,
+    is_categorical,
+    numbers_of,
+    pandas_or_array,
+    refuse_missing,
+    refuse_unhashable,
+    with_cells,
+)
 
 Values = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Bounds = Mapping[Any, Sequence[Any]]
@@ -264,59 +270,54 @@ class FeatureSpace:
         """Rows in the user's dtypes, each cell that equals its query's being the query's own cell."""
         original = self.frame(queries)
         changed = values != self.values(queries)
+        new = {j: self._column(j, values[changed[:, j], j]) for j in range(len(self)) if changed[:, j].any()}
         if self.container == "array" and isinstance(queries, np.ndarray):
-            return self._array_with_cells(queries, values, changed)
+            return array_with_cells(queries, changed, new)
         columns = {}
         for j, feature in enumerate(self.features):
             column = original[feature.name].reset_index(drop=True)
             if isinstance(feature.dtype, pd.CategoricalDtype):
                 column = column.astype(feature.dtype)  # the same values, with all categories of the training data
-            if changed[:, j].any():
-                column = _with_cells(column, changed[:, j], self._column(j, values[changed[:, j], j]))
+            if j in new:
+                column = with_cells(column, changed[:, j], new[j])
             columns[feature.name] = column
         frame = pd.DataFrame(columns).set_axis(original.index)
-        return frame if self.container == "frame" else _as_array(frame, np.asarray(queries).dtype)
-
-    def _array_with_cells(
-        self, queries: np.ndarray[Any, Any], values: Values, changed: np.ndarray[Any, np.dtype[np.bool_]]
-    ) -> np.ndarray[Any, Any]:
-        """A copy of the array with new cells where they changed, in a dtype that holds both."""
-        new = {j: self._column(j, values[changed[:, j], j]) for j in np.flatnonzero(changed.any(axis=0))}
-        dtype = queries.dtype
-        if dtype.kind not in "OU":
-            dtype = np.result_type(dtype, *(np.asarray(cells).dtype for cells in new.values()))
-        array = queries.astype(object if dtype.kind == "U" else dtype)
-        for j, cells in new.items():
-            array[changed[:, j], j] = np.asarray(cells, dtype=array.dtype)
-        return array.astype(str) if dtype.kind == "U" else array
+        return frame if self.container == "frame" else as_array(frame, np.asarray(queries).dtype)
 
     def model_input(self, values: Values) -> Rows:
         """Values in the container and dtypes of the training rows, as fast as possible: the model is asked with it."""
         dtypes = {str(f.dtype) for f in self.features}
-        if len(dtypes) == 1 and not self.is_categorical.any() and isinstance(self.features[0].dtype, np.dtype):
+        plain = isinstance(self.features[0].dtype, np.dtype) and (
+            self.container == "frame" or self.array_dtype in dtypes
+        )
+        if len(dtypes) == 1 and not self.is_categorical.any() and plain:
             cast = values.astype(self.features[0].dtype)
             if cast.dtype.kind in "iu" and (cast != values).any():  # queries with fractions where training had none
                 cast = values
             return pd.DataFrame(cast, columns=self._index) if self.container == "frame" else cast
         frame = pd.DataFrame({f.name: self._column(j, values[:, j]) for j, f in enumerate(self.features)})
-        return frame if self.container == "frame" else _as_array(frame, np.dtype(self.array_dtype))
+        return frame if self.container == "frame" else as_array(frame, np.dtype(self.array_dtype))
 
     @cached_property
     def _index(self) -> pd.Index:
         return pd.Index(self.names)
 
-    def _column(self, j: int, values: np.ndarray[Any, np.dtype[np.float64]]) -> Any:
+    def _column(self, j: int, values: np.ndarray[Any, np.dtype[np.float64]]) -> "pd.Series[Any]":
         feature = self.features[j]
+        cells: Any
         if feature.kind != "categorical":
-            numbers = pd.array(values, dtype="float64")
             whole = pd.api.types.is_integer_dtype(feature.dtype)
             too_large = whole and (np.abs(values) >= EXACT).any()  # of an immutable feature, whose cells are copied
-            return numbers if too_large or (whole and (values % 1 != 0).any()) else numbers.astype(feature.dtype)
-        if isinstance(feature.dtype, pd.CategoricalDtype):
-            return pd.Categorical.from_codes(values.astype(int), dtype=feature.dtype)
-        objects = np.empty(len(feature.categories), dtype=object)
-        objects[:] = feature.categories
-        return pd.array(objects[values.astype(int)], dtype=feature.dtype)
+            cells = pd.array(values, dtype="float64")
+            cells = cells if too_large or (whole and (values % 1 != 0).any()) else cells.astype(feature.dtype)
+        elif isinstance(feature.dtype, pd.CategoricalDtype):
+            cells = pd.Categorical.from_codes(values.astype(int), dtype=feature.dtype)
+        else:
+            objects = np.empty(len(feature.categories), dtype=object)
+            objects[:] = feature.categories
+            cells = pd.array(objects[values.astype(int)], dtype=feature.dtype)
+        column: pd.Series[Any] = pd.Series(cells, dtype=cells.dtype)  # else text of dtype object is read as str
+        return column
 
     # Constraints.
 
@@ -379,11 +380,16 @@ class FeatureSpace:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "FeatureSpace":
+        """What `to_dict` wrote, refused if it could not have been inferred from any rows."""
         features = []
         for row in data["features"]:
             feature = Feature(**{**row, "categories": tuple(row["categories"]), "choices": tuple(row["choices"])})
             dtype = dtype_from_text(feature.dtype, feature.categories, feature.ordered)
-            features.append(replace(feature, dtype=dtype))
+            features.append(checked(replace(feature, dtype=dtype)))
+        if not features or len({feature.name for feature in features}) < len(features):
+            raise InputError("the features of a space must have names of their own, and there must be one at least.")
+        if data["container"] not in ("frame", "array") or np.dtype(data["array_dtype"]).kind not in "biufOU":
+            raise InputError(f"rows come as a frame or array of numbers or objects, not as {data['container']!r}.")
         return cls(features, data["container"], data["array_dtype"])
 
 
@@ -391,19 +397,3 @@ def _names(names: Iterable[Hashable], argument: str) -> list[Hashable]:
     if isinstance(names, str):
         raise InputError(f"{argument} must be a list of feature names, not the string {names!r}; write [{names!r}].")
     return list(names)
-
-
-def _with_cells(column: "pd.Series[Any]", where: np.ndarray[Any, np.dtype[np.bool_]], cells: Any) -> "pd.Series[Any]":
-    """The column with new cells; in a dtype that holds both where the query's own (whole numbers, say) cannot."""
-    if column.dtype == cells.dtype:
-        column = column.copy()
-        column[where] = cells
-        return column
-    both: pd.Series[Any] = pd.concat([column[~where], pd.Series(cells, index=column.index[where])])
-    return both.sort_index()
-
-
-def _as_array(frame: pd.DataFrame, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    if dtype.kind == "U":  # as wide as the longest text, which may be a new one
-        return frame.to_numpy(dtype=object).astype(str)
-    return frame.to_numpy(dtype=dtype if dtype.kind == "O" else np.result_type(dtype, frame.to_numpy()))

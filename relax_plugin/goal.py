@@ -50,9 +50,9 @@ class Goal:
             raise GoalError(
                 f"delta is {self.delta!r}, but must be a finite number other than 0 in the unit of the target."
             )
-        if self.kind == "between":
-            if not (_is_number(self.low) and _is_number(self.high) and self.low <= self.high):
-                raise GoalError(f"the range [{self.low}, {self.high}] is empty or no range; give numbers low <= high.")
+        is_range = _is_number(self.low) and _is_number(self.high) and self.low <= self.high
+        if self.kind == "between" and not is_range:
+            raise GoalError(f"the range [{self.low}, {self.high}] is empty or no range; give numbers low <= high.")
 
     @classmethod
     def flip(cls, *, min_probability: float | None = None) -> "Goal":

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from relax_plugin.actions import ActionTable
-from relax_plugin.base import CounterfactualExplainer, whole_number
+from relax_plugin.base import CounterfactualExplainer, flag, whole_number
 from relax_plugin.environment import Observer
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
@@ -64,6 +64,7 @@ class GuidedExplainer(CounterfactualExplainer):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         whole_number("rows_per_instance", self.rows_per_instance, 8)
+        flag("fallback", self.fallback)
 
     def _most_changes(self) -> int:
         return min(self.max_changes or len(self.space_), len(self.space_))

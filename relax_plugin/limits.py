@@ -156,6 +156,10 @@ class Limits:
             keep = keep | ~self._chosen(values)
         return np.where(keep, start, moved)
 
+    def inside(self, values: Floats) -> Floats:
+        """The nearest numbers within the bounds that cells can hold, whatever the row they come from."""
+        return np.clip(self.round_to_grid(np.clip(values, *self.ends)), *self.ends)
+
     def round_to_grid(self, values: Floats) -> Floats:
         """The nearest value of each feature's grid, as the user would write it, in the precision of its dtype."""
         return self.grid.nearest(values)
@@ -175,13 +179,13 @@ class Limits:
         return np.asarray(((values == start) | allowed).all(axis=1))
 
     @cached_property
-    def _common_ends(self) -> tuple[Floats, Floats]:
+    def ends(self) -> tuple[Floats, Floats]:
         """Lowest and highest value of each feature that a cell can hold within the bounds, whatever the direction."""
         return self.grid.first_inside(self.low, 1), self.grid.first_inside(self.high, -1)
 
     def _ends(self, start: Floats) -> tuple[Floats, Floats]:
         """Lowest and highest value that a cell can hold under bounds and direction; low > high where there is none."""
-        low, high = self._common_ends
+        low, high = self.ends
         up, down = np.flatnonzero(self.direction > 0), np.flatnonzero(self.direction < 0)
         if len(up):
             low = np.broadcast_to(low, start.shape).copy()

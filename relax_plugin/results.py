@@ -1,5 +1,6 @@
 """Counterfactuals: what was found for each query, with statuses, changes, sentences, JSON and HTML."""
 
+import hashlib
 import html
 import json
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from relax_plugin.columns import dtype_from_text, dtype_text
+from relax_plugin.columns import EXACT, dtype_from_text, dtype_text
 from relax_plugin.errors import InputError, SavedFileError
 from relax_plugin.features import FeatureSpace, Rows, Values
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-JSON_VERSION = 1
+JSON_VERSION = 2  # 2 added a checksum and the dtype of arrays
 
 
 @dataclass(eq=False)
@@ -135,8 +136,12 @@ class Counterfactuals:
         return [text + proof for text, proof in zip(sentences, proofs, strict=True)]
 
     def to_array(self) -> np.ndarray[Any, Any]:
-        """The counterfactuals as an array (queries, slots, features), NaN where nothing was found."""
-        dtype: Any = object if self.space.is_categorical.any() else np.float64
+        """The counterfactuals as an array (queries, slots, features), NaN where nothing was found.
+
+        Of float64, or of objects where that does not hold every cell: categories, whole numbers from 2^53 on.
+        """
+        exact = not self.space.is_categorical.any() and (np.abs(self.start) < EXACT).all()
+        dtype: Any = np.float64 if exact else object
         array = np.full(self.values.shape, np.nan, dtype=dtype)
         query, slot = np.nonzero(self.found)
         array[query, slot] = self.frame[self.space.names].to_numpy(dtype=dtype)
@@ -164,6 +169,7 @@ class Counterfactuals:
             "space": self.space.to_dict(),
             "queries": {
                 "index": list(queries.index),
+                "array": str(self.queries.dtype) if isinstance(self.queries, np.ndarray) else "object",
                 "columns": [queries[name].tolist() for name in self.space.names],
                 "dtypes": [dtype_text(queries[name].dtype) for name in self.space.names],
             },
@@ -171,26 +177,28 @@ class Counterfactuals:
             "slots": self.found.shape[1],
             **{name: None if array is None else array.tolist() for name, array in arrays.items()},
         }
-        return json.dumps(
+        text = json.dumps(
             _without_nan(data), default=lambda value: value.item() if hasattr(value, "item") else str(value)
         )
+        return f'{text[:-1]}, "sha256": "{_checksum(text)}"}}'
 
     @classmethod
     def from_json(cls, text: str) -> "Counterfactuals":
         """Read what `to_json` wrote."""
         try:
             data = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise SavedFileError(f"this is not JSON, or it is cut off: {error}.") from error
         if not isinstance(data, dict) or data.get("format") != "relax_plugin.Counterfactuals":
             raise SavedFileError("this JSON was not written by Counterfactuals.to_json.")
-        if not isinstance(data.get("version"), int) or data["version"] > JSON_VERSION:
-            raise SavedFileError(
-                f"the JSON has version {data.get('version')}; this package reads up to {JSON_VERSION}."
-            )
+        if data.get("version") != JSON_VERSION:
+            raise SavedFileError(f"the JSON has version {data.get('version')}; this package reads {JSON_VERSION}.")
+        checksum = data.pop("sha256", None)
+        if checksum != _checksum(json.dumps(data)):
+            raise SavedFileError("the JSON is damaged or was changed: its checksum is not that of its content.")
         try:
             return cls._from_data(data)
-        except (KeyError, TypeError, ValueError) as error:
+        except Exception as error:  # whatever was written under a right checksum
             raise SavedFileError(f"the JSON is damaged or incomplete: {type(error).__name__} {error}.") from error
 
     @classmethod
@@ -202,14 +210,15 @@ class Counterfactuals:
             space.features, data["queries"]["columns"], data["queries"]["dtypes"], strict=True
         ):
             dtype = dtype_from_text(text, feature.categories, feature.ordered)
-            columns[feature.name] = pd.Series(pd.array(column, dtype=dtype), index=index)
+            columns[feature.name] = pd.Series(pd.array(column, dtype=dtype), index=index, dtype=dtype)
         queries = pd.DataFrame(columns, index=index)
+        space.values(queries)  # refuses what is not of the space
         numbers = {name: _floats(data[name]) for name in ("values", "scores_before", "scores_after")}
         shape = (len(data["found"]), data["slots"])
         proofs = data.get("certificate")
         return cls(
             space=space,
-            queries=queries if space.container == "frame" else queries.to_numpy(),
+            queries=queries if space.container == "frame" else queries.to_numpy(dtype=data["queries"]["array"]),
             values=np.asarray(numbers["values"]).reshape(*shape, len(space)),
             found=np.asarray(data["found"], dtype=bool).reshape(shape),
             status=np.asarray(data["status"], dtype=object).reshape(shape),
@@ -305,6 +314,10 @@ def shown(value: Any) -> str:
     if isinstance(value, float | np.floating):
         return f"{value:.6g}"
     return str(value)
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _labels(values: Any) -> np.ndarray[Any, Any]:

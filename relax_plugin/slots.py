@@ -11,8 +11,9 @@ from relax_plugin.problem import Integers, Problem, Proposals
 Solver = Callable[[Problem, np.random.Generator], Proposals]
 
 VARIANTS = 8  # random variants tried for each slot that freezing could not fill
+MOST_PICKED = 16  # slots filled one by one, each with the variant that differs most; further ones are filled at once
 SCATTERED = 64  # draws, twice, for the queries that still have empty slots: of a few dozen rows there are, most are met
-CHUNK = 512  # queries whose draws are compared with all that was found, at once: bounds the memory
+DRAWS_AT_ONCE = 32_768  # bounds the memory
 
 
 def fill_slots(problem: Problem, n: int, solve: Solver, rng: np.random.Generator) -> Proposals:
@@ -46,14 +47,16 @@ def fill_slots(problem: Problem, n: int, solve: Solver, rng: np.random.Generator
         _fill_with_variants(problem, made, rng)
         for _ in range(2):
             query = np.flatnonzero(~made.offered.all(axis=1) & made.offered[:, 0])
-            for first in range(0, len(query), CHUNK):
-                _fill_with_scattered(problem, made, query[first : first + CHUNK], rng)
+            draws = max(SCATTERED, 2 * int((~made.offered[query]).sum(axis=1).max(initial=0)))
+            chunk = max(DRAWS_AT_ONCE // draws, 1)
+            for first in range(0, len(query), chunk):
+                _fill_with_scattered(problem, made, query[first : first + chunk], draws, rng)
     return made
 
 
 def _fill_with_variants(problem: Problem, made: Proposals, rng: np.random.Generator) -> None:
     """Fill empty slots with valid random variants of what was found: few changes first, then the most different."""
-    for slot in range(1, made.values.shape[1]):
+    for slot in range(1, min(made.values.shape[1], MOST_PICKED)):
         query = np.flatnonzero(~made.offered[:, slot] & made.offered[:, 0])
         if len(query) == 0:
             continue
@@ -63,8 +66,8 @@ def _fill_with_variants(problem: Problem, made: Proposals, rng: np.random.Genera
             continue
         met, _ = problem.judge(candidates, owner)
         candidates, owner = candidates[met], owner[met]
-        nearest = problem.space.distance(candidates[:, None], made.values[owner])
-        nearest = np.where(made.offered[owner], nearest, np.inf).min(axis=1)
+        nearest = problem.space.distance(candidates[:, None], made.values[owner, :slot])
+        nearest = np.where(made.offered[owner, :slot], nearest, np.inf).min(axis=1)
         changes = (candidates != problem.start[owner]).sum(axis=1)
         order = np.lexsort((-nearest, changes, owner))
         best = order[np.unique(owner[order], return_index=True)[1]]
@@ -73,9 +76,11 @@ def _fill_with_variants(problem: Problem, made: Proposals, rng: np.random.Genera
         made.stage[owner[best], slot] = "variant"
 
 
-def _fill_with_scattered(problem: Problem, made: Proposals, query: Integers, rng: np.random.Generator) -> None:
+def _fill_with_scattered(
+    problem: Problem, made: Proposals, query: Integers, draws: int, rng: np.random.Generator
+) -> None:
     """Fill all empty slots of the queries at once with rows whose changes are drawn anew: few changes first."""
-    owner = np.repeat(query, SCATTERED)
+    owner = np.repeat(query, draws)
     start, span = problem.start[owner], (problem.span[0][owner], problem.span[1][owner])
     redrawn = _some_found(made, owner, rng) != start
     redrawn[np.arange(len(owner)), rng.integers(0, start.shape[1], len(owner))] = True
@@ -99,11 +104,15 @@ def _fill_with_scattered(problem: Problem, made: Proposals, query: Integers, rng
 
 def _fresh(problem: Problem, made: Proposals, candidates: Values, owner: Integers) -> tuple[Values, Integers]:
     """The candidates that are allowed, differ from each other and were not found before."""
-    known = ((candidates[:, None] == made.values[owner]).all(axis=2) & made.offered[owner]).any(axis=1)
     few = (candidates != problem.start[owner]).sum(axis=1) <= problem.max_changes
-    kept = np.flatnonzero(few & ~known)
-    _, first = np.unique(np.column_stack([owner, candidates])[kept], axis=0, return_index=True)
-    return candidates[kept[first]], owner[kept[first]]
+    candidates, owner = candidates[few], owner[few]
+    query = np.unique(owner)
+    position, slot = np.nonzero(made.offered[query])
+    known = np.column_stack([query[position], made.values[query[position], slot]])
+    both = np.concatenate([known, np.column_stack([owner, candidates])])
+    _, first = np.unique(both, axis=0, return_index=True)  # of equal ones the first: the known one, if there is one
+    fresh = first[first >= len(known)] - len(known)
+    return candidates[fresh], owner[fresh]
 
 
 def _some_found(made: Proposals, owner: Integers, rng: np.random.Generator) -> Values:

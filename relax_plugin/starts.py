@@ -61,8 +61,8 @@ def around(
     points[:, 0] = targets
     flat = points.reshape(-1, d)
     origin = np.repeat(targets, count, axis=0)
-    inside = np.clip(limits.round_to_grid(flat), limits.low, limits.high)
-    return np.where(flat == origin, origin, inside)
+    low, high = limits.ends
+    return np.where((flat == origin) | (low > high), origin, limits.inside(flat))
 
 
 def random_goals(goal: Goal, blackbox: BlackBox, answer: Answer, rng: np.random.Generator) -> BoundGoal:
@@ -108,8 +108,8 @@ def mixtures(values: Values, space: FeatureSpace, config: ReLAXConfig, rng: np.r
     mixed += config.start_noise * space.scale * rng.standard_normal(mixed.shape)
     gaussian = space.mean + space.scale * rng.standard_normal(mixed.shape)
     mixed = np.where(rng.random((count, 1)) < config.gaussian_share, gaussian, mixed)
-    limits = space.limits()
-    mixed = np.clip(limits.round_to_grid(np.clip(mixed, limits.low, limits.high)), limits.low, limits.high)
+    low, high = space.limits().ends
+    mixed = np.where(low > high, one, space.limits().inside(mixed))
     from_one = rng.random(mixed.shape) >= share
     return np.where(space.is_categorical, np.where(from_one, one, other), mixed)
 

@@ -153,7 +153,7 @@ def violations(
 
 def _off_grid(feature: Feature, numbers: Floats) -> Booleans:
     """Whether numbers are off the feature's grid, or are none that its dtype holds; up to rounding."""
-    held = {2: np.float16, 4: np.float32}.get(float_bytes(feature.dtype), np.float64)
+    held = np.dtype(f"float{8 * float_bytes(feature.dtype)}")
     foreign = np.asarray(numbers.astype(held) != numbers)
     if feature.step is None:
         return foreign
