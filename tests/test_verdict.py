@@ -128,21 +128,36 @@ def test_a_call_counts_its_own_rows_and_not_those_of_another_meanwhile() -> None
     assert explainer.blackbox_.rows_asked - asked == model.rows - before, "the explainer's books hold both"
 
 
-def test_a_model_that_writes_into_its_rows_changes_neither_query_nor_answer() -> None:
-    model = Counting()
-    explainer = fitted(model)
-    expected = explainer.explain(QUERY)
+class Overwriting:
+    """Writes into the rows of every question, once it has answered it."""
 
-    def overwriting(rows: pd.DataFrame) -> Any:
-        answer = above_four(rows)
-        rows.loc[:, "x"] = 99.0
+    classes_ = np.array([0, 1])
+
+    def __init__(self, overwrites: bool) -> None:
+        self.overwrites = overwrites
+
+    def predict_proba(self, rows: Any) -> Any:
+        return np.eye(2)[self.predict(rows)]
+
+    def predict(self, rows: Any) -> Any:
+        answer = (rows.sum(axis=1) > 4).astype(int)
+        if self.overwrites:
+            rows[:] = 99.0
         return answer
 
-    model.answer = overwriting
-    query = QUERY.copy()
-    result = explainer.explain(query)
+
+def test_a_model_that_writes_into_its_rows_changes_neither_query_nor_answer() -> None:
+    """Scores are asked for first and labels after them: of 99 everywhere the model would say 1, whatever was meant."""
+    model = Overwriting(False)
+    explainer = Proposing(model, FeatureSpace.infer(ROWS.to_numpy(), continuous=["x0", "x1"])).fit(ROWS.to_numpy())
+    explainer.rows = ([5.0, 0.0], [3.0, 0.0])
+    query = np.array([[0.0, 0.0]])
+    expected = explainer.explain(query, n=2)
+    model.overwrites = True
+    result = explainer.explain(query, n=2)
+    assert result.found.tolist() == expected.found.tolist() == [[True, False]]
+    assert query.tolist() == result.queries.tolist() == [[0.0, 0.0]]
     pd.testing.assert_frame_equal(result.frame, expected.frame)
-    pd.testing.assert_frame_equal(query, QUERY)
 
 
 def test_what_is_written_into_the_queries_later_does_not_reach_the_results() -> None:
