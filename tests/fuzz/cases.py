@@ -4,7 +4,7 @@ import random
 import threading
 import traceback
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,9 @@ from fuzz.inside import Explained, explained
 from fuzz.laws import Law, laws_of
 from fuzz.models import Model
 from fuzz.oracle import Oracle, cells_of, same_cells
-from fuzz.tables import Table, bounds_of, said_of
+from fuzz.tables import Table, bounds_of, said_of, wider
 
-from relax_plugin import Counterfactuals, FeatureSpace, ReLAXConfig, make_explainer
+from relax_plugin import Counterfactuals, FeatureSpace, Goal, ReLAXConfig, make_explainer
 from relax_plugin.errors import ReLAXError, UnsupportedError
 
 TINY = ReLAXConfig(
@@ -71,7 +71,8 @@ class Case:
     effort: str | None = None
     max_changes: int | None = None
     seed: int = 0
-    extra: str = ""  # what is checked besides: "again", "refit", "threads", "json"
+    extra: str = ""  # what is checked besides: "again", "refit", "threads", "json", "twin"
+    wider: bool = False  # whether the queries have wider dtypes than the training rows
 
     @property
     def queries(self) -> int:
@@ -100,8 +101,11 @@ class Setting:
         self.case, self.call, self.wanted = case, case.call, case.wanted
         self.training = case.table.training()
         self.queries = case.table.queries(case.queries)
+        if case.wider:
+            self.queries = wider(self.queries)
         self.names = case.table.names
         self.model: Explained = explained(case.model, self.training, case.method)
+        self.model.watch.any_dtype = case.wider
         self.said = said_of(case.table, self.training)
         self.asked = self._asked()
         self.laws: list[Law] = laws_of(self.names, self.training, self.said, self.asked)
@@ -198,8 +202,31 @@ def besides(setting: Setting, explainer: Any, result: Counterfactuals) -> Any:
         back = Counterfactuals.from_json(result.to_json())
         yield from differences("json", result, back)
         yield from differences_of_rows("json queries", pd.DataFrame(result.queries), pd.DataFrame(back.queries))
+    elif extra == "twin":
+        yield from with_twin_labels(setting, explainer, result)
     elif extra == "threads":
         yield from in_threads(setting, explainer, result)
+
+
+def with_twin_labels(setting: Setting, explainer: Any, result: Counterfactuals) -> Any:
+    """A label of another type that equals a class is that class, or is refused: never one that nobody can reach."""
+    if setting.wanted.kind not in ("to", "to each"):
+        return
+    labels = setting.wanted.labels(setting.model.labels, len(setting.queries))
+    for kind in (bool, int, float, str, np.int8, np.float32, np.str_):
+        try:
+            twins = [kind(label) for label in labels]
+        except ValueError:
+            continue
+        if not all(twin == label or kind is str for twin, label in zip(twins, labels, strict=True)):
+            continue
+        goal = Goal.to(twins if setting.wanted.kind == "to each" else twins[0])
+        goal = replace(goal, min_probability=setting.wanted.min_probability)
+        try:
+            other = explainer.explain(setting.queries, goal=goal, n=setting.call.n, **setting.asked)
+        except ReLAXError:
+            continue
+        yield from differences(f"twin {kind.__name__}", result, other)
 
 
 def in_threads(setting: Setting, explainer: Any, result: Counterfactuals) -> Any:

@@ -135,6 +135,7 @@ class Watch:
         self.lock = threading.Lock()
         self.users_arrays: list[Any] = [training]
         self.last: Any = None
+        self.any_dtype = False  # whether the queries have other dtypes than the training rows
 
     def looked_at(self, rows: Any) -> None:
         with self.lock:
@@ -149,12 +150,11 @@ class Watch:
             if list(rows.columns) != list(self.training.columns):
                 self.complaints.append(f"columns: asked with {list(rows.columns)}")
             for name in rows.columns:
-                if rows[name].dtype != self.training[name].dtype:
+                if rows[name].dtype != self.training[name].dtype and not self.any_dtype:
                     self.complaints.append(f"dtype: {name} has {rows[name].dtype}, not {self.training[name].dtype}")
             return
-        if rows.dtype.kind != self.training.dtype.kind or (
-            rows.dtype.kind != "U" and rows.dtype != self.training.dtype
-        ):
+        same = rows.dtype == self.training.dtype or (rows.dtype.kind == self.training.dtype.kind == "U")
+        if not same and not self.any_dtype:
             self.complaints.append(f"dtype: asked with {rows.dtype}, not {self.training.dtype}")
         if not rows.flags.writeable:
             self.complaints.append("read-only: asked with an array that cannot be written to")

@@ -106,7 +106,8 @@ def cases(draw: Any, methods: tuple[str, ...], queries: int, looks_inside: tuple
         draw(st.sampled_from(["search", "refined", "policy"])) if method.startswith("relax") else None,
         draw(st.none() | st.integers(1, 4)),
         draw(st.integers(0, 3)),
-        draw(st.sampled_from(["", "", "", "again", "refit", "threads", "json"])),
+        draw(st.sampled_from(["", "", "", "again", "refit", "threads", "json", "twin"])),
+        draw(st.sampled_from([False] * 7 + [True])),
     )
 
 

@@ -144,6 +144,15 @@ def _by_column(rows: Rows) -> list[list[Any]]:
     return [frame.iloc[:, j].tolist() for j in range(frame.shape[1])]
 
 
+def wider(rows: Rows) -> Rows:
+    """The same rows in 64 bits, as they come from a file after a model was trained on less."""
+    roomy = {"i": "int64", "u": "int64", "f": "float64"}
+    if not isinstance(rows, pd.DataFrame):
+        return rows.astype(roomy.get(rows.dtype.kind if rows.dtype != np.uint64 else "", rows.dtype))
+    kinds = {name: dtype for name, dtype in rows.dtypes.items() if isinstance(dtype, np.dtype) and dtype != np.uint64}
+    return rows.astype({name: roomy[dtype.kind] for name, dtype in kinds.items() if dtype.kind in roomy})
+
+
 def said_of(table: Table, training: Rows) -> dict[str, Any]:
     """The arguments of `FeatureSpace.infer` that say what the columns' rules are."""
     said: dict[str, Any] = {"immutable": [], "increase_only": [], "decrease_only": [], "continuous": []}
