@@ -110,8 +110,11 @@ class Focus(TreeExplainer):
         return made
 
     def _solve(self, problem: Problem, rng: np.random.Generator) -> Proposals:
+        from relax_plugin.networks import one_thread  # which imports torch
+
         made = Proposals.empty(problem, 1)
-        values, distance = self._descend(problem)
+        with one_thread():
+            values, distance = self._descend(problem)
         solved = np.flatnonzero(np.isfinite(distance))
         down_to = 1 if self.reverted else problem.max_changes
         values[solved], _ = undo(problem, values[solved], solved, down_to=down_to)

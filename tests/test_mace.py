@@ -207,3 +207,14 @@ def test_without_the_solver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "z3", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'relax-plugin\[exact\]'"):
         make_explainer("mace", fitted(("even forest", "two")), SPACES["free"]).fit(ROWS)
+
+
+def test_a_query_thousands_of_deviations_away_is_explained() -> None:
+    """Distances are whole millionths to the solver, whose numbers end at 2^31: 2,147 standard deviations."""
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    model = RandomForestClassifier(3, max_depth=2, random_state=0).fit(rows, rows[:, 0] > 0)
+    result = make_explainer("mace", model).fit(rows).explain(np.array([[1e6, 0.0], [-3e9, 1e9]]))
+    assert result.found.all()
+    assert (result.stage == "optimal").all()
+    assert (model.predict(result.values[:, 0]) != model.predict(result.start)).all()
+    assert (result.sparsity == 1).all()
