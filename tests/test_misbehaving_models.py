@@ -1,0 +1,322 @@
+"""Models that write into their input, change their mind, the seeds or their answers, or end the program."""
+
+import random
+import sys
+import threading
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from relax_plugin import BlackBox, Goal, ReLAX, ReLAXConfig, make_explainer
+from relax_plugin.errors import GoalError, InputError, ModelError
+
+RNG = np.random.default_rng(3)
+ROWS = pd.DataFrame(RNG.normal(0, 1, (90, 4)).round(3), columns=list("abcd"))
+TINY = ReLAXConfig(steps=4, episodes=16, hidden=8, start_pool=64, query_budget=200)
+METHODS = ["greedy", "nearest-ct", "move-table", "surrogate-search", "relax-global", "relax-local", "lore"]
+
+
+def truth(rows):
+    numbers = np.asarray(rows, dtype=float)
+    return 1 / (1 + np.exp(-2 * (numbers[:, 0] - numbers[:, 1] + 0.5 * numbers[:, 2])))
+
+
+class Honest:
+    """A classifier in scikit-learn's manners; what the others are compared with."""
+
+    classes_ = np.array(["no", "yes"])
+
+    def predict_proba(self, rows):
+        return np.column_stack([1 - truth(rows), truth(rows)])
+
+    def predict(self, rows):
+        return self.classes_[(truth(rows) > 0.5).astype(int)]
+
+
+class Scribbling(Honest):
+    """Scales its input in place after it has answered, as careless preprocessing does."""
+
+    def predict_proba(self, rows):
+        answer = super().predict_proba(rows)
+        rows *= -3.0
+        return answer
+
+    def predict(self, rows):
+        answer = super().predict(rows)
+        if isinstance(rows, pd.DataFrame):
+            rows.iloc[:, :] = 0.0
+        else:
+            rows[:] = 0.0
+        return answer
+
+
+class Seeding(Honest):
+    def predict_proba(self, rows):
+        np.random.seed(len(rows))  # noqa: NPY002
+        random.seed(len(rows))
+        torch.manual_seed(len(rows))
+        return super().predict_proba(rows)
+
+
+class Random(Honest):
+    """Answers by chance, and never twice the same."""
+
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def predict_proba(self, rows):
+        chance = self.rng.random(len(rows))
+        return np.column_stack([1 - chance, chance])
+
+    def predict(self, rows):
+        return self.classes_[self.rng.integers(0, 2, len(rows))]
+
+
+def explained(name, model, rows=ROWS, **call):
+    options = {"config": TINY, "progress": False} if name.startswith("relax") else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make_explainer(name, model, **options).fit(rows).explain(rows[:24], **call)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("container", ["frame", "array"])
+def test_a_model_that_writes_into_its_input_changes_neither_answers_nor_queries(name, container):
+    rows = ROWS if container == "frame" else ROWS.to_numpy()
+    kept = rows.copy()
+    expected, result = explained(name, Honest(), rows), explained(name, Scribbling(), rows)
+    assert np.array_equal(np.asarray(rows), np.asarray(kept)), "the user's rows are as they were"
+    assert np.array_equal(result.values, expected.values) and np.array_equal(result.found, expected.found)
+    delivered = result.frame[result.space.names]
+    before = Honest().predict(kept[:24])[result.frame["query_id"]]
+    assert (Honest().predict(delivered) != before).all()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_model_that_sets_the_global_seeds_changes_nothing(name):
+    expected, result = explained(name, Honest()), explained(name, Seeding())
+    assert np.array_equal(result.values, expected.values) and np.array_equal(result.found, expected.found)
+
+
+def test_a_model_that_changes_its_mind_is_worth_a_warning_and_misses_are_said():
+    with pytest.warns(UserWarning, match="when it was asked again: its answers cannot be repeated"):
+        explainer = make_explainer("greedy", Random()).fit(ROWS)
+    result = explainer.explain(ROWS[:60])
+    assert 0 < result.found.sum() < 60
+    said = {status for status, found in zip(result.status[:, 0], result.found[:, 0], strict=True) if not found}
+    assert "the model's own answer to the row that was proposed misses the goal" in said
+
+
+def test_a_model_that_repeats_itself_is_worth_no_warning(recwarn):
+    make_explainer("greedy", Honest()).fit(ROWS)
+    assert not [warning for warning in recwarn.list if "asked again" in str(warning.message)]
+
+
+class Failing(Honest):
+    """Does something else than answering, once `explain` has begun."""
+
+    def __init__(self, act):
+        self.act, self.armed = act, False
+
+    def predict_proba(self, rows):
+        answer = super().predict_proba(rows)
+        return self.act(answer) if self.armed else answer
+
+
+def raise_(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("act", "sentence"),
+    [
+        (lambda answer: raise_(KeyError("age")), "the model raised KeyError on a batch of 24 rows"),
+        (lambda answer: sys.exit(3), "the model raised SystemExit on a batch of 24 rows"),
+        (lambda answer: answer * np.nan, r"the model answered \[nan nan\] for row 0"),
+        (lambda answer: answer[:-1], r"the model answered shape \(23, 2\) to 24 rows"),
+        (lambda answer: answer[:, :1], r"the model answered scores of shape \(24, 1\), but has 2 classes"),
+        (lambda answer: None, "one answer a row is needed"),
+    ],
+    ids=["raises", "exits", "NaN", "too few", "one column", "None"],
+)
+@pytest.mark.parametrize("name", ["greedy", "relax-global"])
+def test_what_a_model_does_instead_of_answering_is_said(name, act, sentence):
+    options = {"config": TINY, "progress": False} if name.startswith("relax") else {}
+    model = Failing(act)
+    explainer = make_explainer(name, model, **options).fit(ROWS)
+    expected = explainer.explain(ROWS[:24])
+    model.armed = True
+    with pytest.raises(ModelError, match=sentence):
+        explainer.explain(ROWS[:24])
+    model.armed = False
+    assert np.array_equal(explainer.explain(ROWS[:24]).values, expected.values), "the explainer is as it was"
+
+
+def test_a_model_that_hangs_for_a_second_is_waited_for():
+    model = Failing(lambda answer: time.sleep(1.0) or answer)
+    explainer = make_explainer("nearest-ct", model).fit(ROWS)
+    expected = explainer.explain(ROWS[:5])
+    model.armed = True
+    result = explainer.explain(ROWS[:5])
+    assert np.array_equal(result.values, expected.values) and result.seconds >= 1.0
+
+
+def test_a_class_in_place_of_a_model_is_refused():
+    with pytest.raises(InputError, match="the model is the class Honest; a fitted instance of it is needed"):
+        make_explainer("greedy", Honest).fit(ROWS)
+
+
+# Labels.
+
+
+class Labelled(Honest):
+    def __init__(self, classes):
+        self.classes_ = np.array(classes)
+
+
+@pytest.mark.parametrize(
+    ("classes", "label", "meant"),
+    [([False, True], 1, True), ([0, 1], True, 1), ([0, 1], 1.0, 1), ([0.0, 1.0], 1, 1.0), (["0", "1"], "1", "1")],
+)
+@pytest.mark.parametrize("rowwise", [False, True])
+def test_labels_that_python_calls_equal_are_one_label(classes, label, meant, rowwise):
+    goal = Goal.to([label] * 24 if rowwise else label)
+    result = explained("greedy", Labelled(classes), goal=goal)
+    assert result.found.all() and (result.after[:, 0] == meant).all()
+
+
+@pytest.mark.parametrize(
+    ("classes", "label", "sentence"),
+    [
+        ([0, 1], "1", r"no class '1'; did you mean 1, which is int, not str\?"),
+        (["0", "1"], 1, r"no class 1; did you mean '1', which is str, not int\?"),
+        ([False, True], "True", r"no class 'True'; did you mean True, which is bool, not str\?"),
+        ([0, 1], 2, r"no class 2; known are 0, 1"),
+    ],
+)
+def test_a_label_of_another_type_is_refused_with_its_type(classes, label, sentence):
+    for goal in (Goal.to(label), Goal.to([classes[0]] * 23 + [label])):
+        with pytest.raises(GoalError, match=sentence):
+            explained("greedy", Labelled(classes), goal=goal)
+
+
+def test_labels_of_the_model_are_read_as_those_of_the_goal():
+    """A model whose `predict` answers bools, and whose classes are 0 and 1."""
+
+    class Mixed(Labelled):
+        def predict(self, rows):
+            return truth(rows) > 0.5
+
+    result = explained("greedy", Mixed([0, 1]), goal=Goal.to(1))
+    assert result.found.all() and (result.after[:, 0] == 1).all()
+
+
+# Words about the goal, the model and the labels that are not needed.
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: Goal("too"), "there is no goal 'too'; did you mean 'to'"),
+        (lambda: Goal("flip", label=1), "Goal.flip takes no label"),
+        (lambda: Goal("to"), "Goal.to names the label None"),
+        (lambda: Goal.to([["a"], ["b"]]), r"Goal.to names the label \['a'\]"),
+        (lambda: Goal("shift", delta=-1.0), "delta is -1.0"),
+        (lambda: Goal.shift("a lot"), "delta is 'a lot'"),
+        (lambda: Goal.between(2, 1), "empty or no range"),
+        (lambda: Goal.flip(min_probability="high"), "min_probability is 'high'"),
+        (lambda: Goal.flip(min_probability=True), "min_probability is True"),
+    ],
+)
+def test_a_goal_that_is_none_is_refused(make, sentence):
+    with pytest.raises(GoalError, match=sentence):
+        make()
+
+
+def test_a_label_in_place_of_a_goal_is_refused():
+    explainer = make_explainer("greedy", Honest()).fit(ROWS)
+    with pytest.raises(GoalError, match=r"goal is 'yes'; give a Goal, such as Goal.to\('yes'\)"):
+        explainer.explain(ROWS[:2], goal="yes")
+    with pytest.raises(GoalError, match=r"goal is 0; give a Goal"):
+        explainer.explain(ROWS[:2], goal=0)
+
+
+def test_labels_in_fit_are_said_to_be_not_needed():
+    with pytest.raises(InputError, match="fit needs no labels"):
+        make_explainer("greedy", Honest()).fit(ROWS, Honest().predict(ROWS))
+
+
+# torch modules are switched between training and evaluation.
+
+
+def test_a_torch_module_in_training_mode_answers_the_same_in_threads():
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(
+        torch.nn.Linear(4, 32), torch.nn.ReLU(), torch.nn.Dropout(0.5), torch.nn.Linear(32, 2)
+    )
+    network.train()
+    box = BlackBox(network)
+    rows = ROWS.to_numpy(dtype=np.float32)
+    expected = box.reader.read(rows, want_labels=False)[1]
+    answers: list[bool] = []
+
+    def ask() -> None:
+        for _ in range(50):
+            answers.append(np.array_equal(box.reader.read(rows, want_labels=False)[1], expected))
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 400 and all(answers)
+    assert network.training and network[2].training
+
+
+# A fit that does not end.
+
+
+def test_an_interrupted_fit_leaves_nothing_half(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    explainer = ReLAX(Honest(), config=TINY, progress=False)
+    monkeypatch.setattr("relax_plugin.explainer.draw_starts", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        explainer.fit(ROWS)
+    assert [name for name in vars(explainer) if name.endswith("_")] == []
+    with pytest.raises(RuntimeError, match="not fitted"):
+        explainer.explain(ROWS[:2])
+    monkeypatch.undo()
+    expected = explainer.fit(ROWS).explain(ROWS[:10])
+    kept = dict(vars(explainer))
+    monkeypatch.setattr("relax_plugin.explainer.draw_starts", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        explainer.fit(ROWS.assign(e=1.0 * np.arange(len(ROWS))))
+    assert vars(explainer) == kept, "a refit that was interrupted leaves the old fit"
+    assert np.array_equal(explainer.explain(ROWS[:10]).values, expected.values)
+
+
+def test_ctrl_c_in_explain_leaves_the_explainer_as_it_was():
+    model = Failing(lambda answer: raise_(KeyboardInterrupt()))
+    explainer = make_explainer("relax-global", model, config=TINY, progress=False).fit(ROWS)
+    expected = explainer.explain(ROWS[:10])
+    model.armed = True
+    with pytest.raises(KeyboardInterrupt):
+        explainer.explain(ROWS[:10])
+    model.armed = False
+    again = explainer.explain(ROWS[:10])
+    assert np.array_equal(again.values, expected.values) and np.array_equal(again.rows_queried, expected.rows_queried)
+
+
+def test_what_the_user_writes_into_the_queries_later_does_not_reach_the_results():
+    rows = ROWS.to_numpy().copy()
+    result = make_explainer("greedy", Honest()).fit(rows).explain(rows[:5])
+    before = result.frame.copy()
+    del result.frame
+    rows[:] = 0.0
+    assert result.frame.equals(before)
