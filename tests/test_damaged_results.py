@@ -148,6 +148,21 @@ def test_bench_does_not_mind_a_damaged_unit_that_is_not_in_its_plan(folder: Path
     assert unit_of(folder, "greedy").read_bytes() == b""
 
 
+@pytest.mark.parametrize("damage", ["", "[" * 100_000, "[1]", '{"changes": []}'])
+def test_a_damaged_floor_is_computed_again(
+    damage: str, folder: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    arguments = [*BENCH, "--output", str(folder), "--floor", "1", "--json"]
+    assert main(arguments) == 0
+    table = capsys.readouterr().out
+    (path,) = (folder / "floors").iterdir()
+    stored = path.read_text()
+    path.write_text(damage)
+    assert main(arguments) == 0
+    assert capsys.readouterr().out == table
+    assert path.read_text() == stored and f"{path} is damaged: " in caplog.text
+
+
 # Writing.
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from relax_plugin.errors import UnsupportedError
 from relax_plugin.evaluation import metrics
-from relax_plugin.evaluation.files import write_text
+from relax_plugin.evaluation.files import set_aside, write_text
 from relax_plugin.evaluation.floor import CLOSE, Floor, floor
 from relax_plugin.evaluation.tasks import Task, load_task
 
@@ -78,14 +78,21 @@ def stored_floor(task: Task, seed: int, count: int, folder: Path, most_changes: 
     digest = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:10]
     path = folder / FOLDER / f"{task.name.replace('/', '-')}-{seed}-{digest}.json"
     if path.exists():
-        return _from_data(json.loads(path.read_text(encoding="utf-8")))
+        try:
+            return _from_data(json.loads(path.read_bytes()), count)
+        except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
+            set_aside(path, f"{path} is damaged: {type(error).__name__} {error}.")
     best = floor(task.model, task.space, task.X_test.iloc[:count], task.goal, most_changes=most_changes)
     write_text(path, json.dumps({name: getattr(best, name).tolist() for name in ARRAYS}))
     return best
 
 
-def _from_data(data: Mapping[str, Any]) -> Floor:
-    return Floor(**{name: np.array(data[name], dtype=dtype) for name, dtype in ARRAYS.items()})
+def _from_data(data: Mapping[str, Any], count: int) -> Floor:
+    arrays = {name: np.array(data[name], dtype=dtype) for name, dtype in ARRAYS.items()}
+    for name, array in arrays.items():
+        if len(array) != count:
+            raise ValueError(f"{name} has {len(array)} entries, but {count} rows have a floor")
+    return Floor(**arrays)
 
 
 def _numbers(unit: pd.DataFrame, best: Floor) -> list[float]:

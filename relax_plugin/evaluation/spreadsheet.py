@@ -7,10 +7,10 @@ they are. What `guarded` does is undone by `unguarded`, whatever the texts are.
 import re
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 FORMULA = re.compile(r"'*[=+\-@\t\r\n]")  # as OWASP lists them; apostrophes before them are ours, or look so
-HELP = "texts that a spreadsheet would take for formulas (= + - @) begin with an apostrophe in it"
 
 
 def guarded(table: pd.DataFrame) -> tuple[pd.DataFrame, int]:
@@ -27,8 +27,9 @@ def guarded(table: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     changed = table.copy()
     for position, dtype in enumerate(table.dtypes):
         if not pd.api.types.is_numeric_dtype(dtype):
-            cells = [guard(cell) for cell in table.iloc[:, position].astype(object)]
-            changed.isetitem(position, pd.Series(cells, index=table.index, dtype=object))
+            cells = np.empty(len(table), dtype=object)  # in which a whole number beside a fraction stays one
+            cells[:] = [guard(cell) for cell in table.iloc[:, position].astype(object)]
+            changed.isetitem(position, cells)
     return changed.set_axis([guard(name) for name in table.columns], axis=1), count
 
 
