@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from relax_plugin.commands.bench import say_done
-from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table, whole
+from relax_plugin.commands.output import DONE, INCOMPLETE, LAST_SEED, add_json, print_table, whole
 
 TASK = "breast_cancer/rf"
 METHODS = ("relax-global", "relax-local", "nearest-ct", "greedy", "move-table", "dice-random", "dice-kdtree", "lore")
@@ -23,7 +23,7 @@ def add(commands: Any) -> None:
         epilog="examples:\n  relax-plugin demo\n  relax-plugin demo --report page.html --seed 3",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--seed", type=whole(0), default=0)
+    parser.add_argument("--seed", type=whole(0, LAST_SEED), default=0)
     parser.add_argument("--report", type=Path, default=Path("demo-report.html"), help="default: demo-report.html")
     add_json(parser)
     parser.set_defaults(run=run)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from relax_plugin.commands import request
 from relax_plugin.commands.first_look import check_model_path, header
-from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table, whole
+from relax_plugin.commands.output import DONE, INCOMPLETE, LAST_SEED, add_json, print_table, whole
 from relax_plugin.errors import ColumnError, InputError, UnknownNameError, did_you_mean
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from relax_plugin.commands.found import Found
 
+MOST_A_ROW = 1_000_000  # counterfactuals; more could not be held, nor read
 FIRST_ROWS = 10  # explained when neither --queries nor --rows says which
 RESULT_COLUMNS = ("before", "after")  # added to the features in a CSV of counterfactuals
 
@@ -61,7 +62,9 @@ def add(commands: Any) -> None:
         "--between", nargs=2, metavar=("LOW", "HIGH"), help="a regressor's answer in this range; - for no limit"
     )
     goal.add_argument("--min-probability", type=float, metavar="P", help="of the class reached")
-    goal.add_argument("-n", "--n", type=whole(1), default=1, metavar="N", help="counterfactuals a row (default 1)")
+    goal.add_argument(
+        "-n", "--n", type=whole(1, MOST_A_ROW), default=1, metavar="N", help="counterfactuals a row (default 1)"
+    )
 
     limits = parser.add_argument_group("what may change")
     limits.add_argument("--max-changes", type=whole(1), metavar="K", help="features (default: the method's own)")
@@ -85,7 +88,7 @@ def add(commands: Any) -> None:
     method = parser.add_argument_group("method")
     method.add_argument("--method", default="relax-global", help="see `relax-plugin list` (default relax-global)")
     method.add_argument("--option", nargs="+", action="extend", default=[], metavar="NAME=VALUE", help="of the method")
-    method.add_argument("--seed", type=whole(0), default=0, help="default 0")
+    method.add_argument("--seed", type=whole(0, LAST_SEED), default=0, help="default 0")
 
     output = parser.add_argument_group("output")
     output.add_argument(

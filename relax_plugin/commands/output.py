@@ -14,17 +14,21 @@ REFUSED = 2  # a wrong request: nothing was done
 INTERRUPTED = 130  # by Ctrl-C, as shells have it
 PIPE_CLOSED = 141  # as shells have it for those whom `| head` stops
 
+LAST_SEED = 2**32 - 1  # scikit-learn and numpy's older generators know no larger one
+DIGITS = 15  # more than any number of seeds, rows or runs has
+
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the table as JSON and nothing else")
 
 
-def whole(least: int) -> Any:
-    """The type of an argument that is a whole number."""
+def whole(least: int, most: int | None = None) -> Any:
+    """The type of an argument that is a whole number, of these at least and at most."""
+    accepted = f"of at least {least}" if most is None else f"of at least {least} and at most {most}"
 
     def number(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least {least}")
+        if not text.isdecimal() or len(text) > DIGITS or int(text) < least or (most is not None and int(text) > most):
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number {accepted}")
         return int(text)
 
     return number

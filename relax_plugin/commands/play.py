@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from relax_plugin.commands.output import DONE
+from relax_plugin.commands.output import DONE, LAST_SEED
 from relax_plugin.errors import InputError, UnknownNameError, did_you_mean
 
 MODELS = ("trees", "network")  # evaluation.toy.MODELS
@@ -32,8 +32,8 @@ def run(chosen: argparse.Namespace) -> int:
     check_page(chosen.output, "--output")  # better known before than after
     if chosen.model not in MODELS:
         raise UnknownNameError(f"there is no toy model {chosen.model!r}; {did_you_mean(chosen.model, MODELS)}")
-    if chosen.seed < 0:
-        raise InputError(f"seed is {chosen.seed}, but must be at least 0.")
+    if not 0 <= chosen.seed <= LAST_SEED:
+        raise InputError(f"seed is {chosen.seed}, but must be at least 0 and at most {LAST_SEED}.")
 
     from relax_plugin.evaluation.play import play, render
 
