@@ -26,7 +26,7 @@ PYTHONS := $(shell sed -n 's/^ *"Programming Language :: Python :: \(3\..*\)",$$
 MINIMUM := .venv-minimum
 
 .DEFAULT_GOAL := test
-.PHONY: venv demo test quick minimum pythons lint types unit bench fuzz figures reproduce lessons clean
+.PHONY: venv demo test quick minimum pythons lint types unit bench fuzz mutants figures reproduce lessons clean
 
 venv: $(STAMP)
 
@@ -86,6 +86,10 @@ bench: venv
 HOURS ?= 0.5
 fuzz: venv
 	PYTHONPATH=tests $(BIN)/python -m fuzz.run --hours $(HOURS) $(if $(SEED),--seed $(SEED))
+
+# Small faults put into copies of the code, each of which a named test must notice: some minutes. WHICH=limits is less.
+mutants: venv
+	PYTHONPATH=tests $(BIN)/python -m mutants.run $(WHICH)
 
 # Quality: the tables of the README about ReLAX, some 25 minutes.
 figures: venv

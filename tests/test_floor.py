@@ -252,6 +252,19 @@ def test_a_model_that_does_not_answer_as_its_trees_proves_nothing() -> None:
         floor(model, SPACES[False], QUERIES, most_changes=1)
 
 
+def test_an_optimum_of_the_trees_that_the_model_itself_denies_is_none() -> None:
+    """The model answers the queries as its trees do, and class 0 to every other row."""
+    model = RandomForestClassifier(5, random_state=0).fit(MIXED, TWO)
+    queries = MIXED[model.predict(MIXED) == 0][:5]
+    assert (floor(model, SPACES[False], queries, most_changes=2).changes > 0).any()
+    model.predict = lambda X: np.zeros(len(X), dtype=int)
+    best = floor(model, SPACES[False], queries, most_changes=2)
+    assert (best.changes == -1).all()
+    assert np.isnan(best.distance).all()
+    assert (best.values == SPACES[False].values(queries)).all()
+    assert "nothing is proved, since the model does not answer as its trees do" in best.sentences()
+
+
 @pytest.mark.parametrize(
     ("model", "space", "reason"),
     [

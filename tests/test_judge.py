@@ -249,6 +249,7 @@ def test_rows_that_an_explainer_overwrites_are_judged_as_they_were() -> None:
     task = small_task()
     rows = judged(task, "overwriting")
     assert [json.loads(row["query"]) for row in rows] == small_task().X_test.to_dict("records")
+    assert all(row["claimed"] and row["violations"] > 0 for row in rows), "held against zeros nothing would be broken"
     pd.testing.assert_frame_equal(task.X_train, small_task().X_train)
 
 
