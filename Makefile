@@ -9,8 +9,11 @@ TYPECHECK := .typecheck
 BENCH_OUTPUT := .bench
 
 # Files of `make quick`: core, baselines, adapters and judge in under a minute of two cores.
-QUICK_WITHOUT_TORCH := features goal
-QUICK_WITH_TORCH := agent
+QUICK_WITHOUT_TORCH := packaging features goal results environment search slots refine datasets judge tables benchmark_table \
+	greedy move_table nearest_ct feat_tweak lore fast_trees explain_onnx
+QUICK_WITH_TORCH := blackbox readers replay local adapter_alibi adapter_carla sklearn_manners distributions
+# What depends on the versions of the extras, for `make minimum` alone.
+EXTRAS_TESTS := trees mace adapter_shap adapter_interpret dask plots covid
 # Torch's wheels for another Python can bring gigabytes of CUDA: `make pythons TORCH=no` goes as far as it can without.
 # --no-deps, or torch would come as a requirement of the package; every other requirement is pinned.
 ifeq ($(TORCH),no)
@@ -49,10 +52,11 @@ quick: venv
 # The oldest versions that pyproject.toml allows, on the oldest Python: it promises no more than these tests show.
 minimum: $(MINIMUM)/minimum.txt
 	$(MAKE) quick VENV=$(MINIMUM) CONSTRAINTS=$(MINIMUM)/minimum.txt
+	$(MINIMUM)/bin/python -m pytest -n 2 --dist loadfile $(EXTRAS_TESTS:%=tests/test_%.py)
 	$(MINIMUM)/bin/python -m pip check
 
 $(MINIMUM)/minimum.txt: pyproject.toml .ci/minimum_versions.py
-	python=$$(.ci/python_of $(OLDEST_PYTHON)) && $$python -m venv --clear $(MINIMUM)
+	test -x $(MINIMUM)/bin/python || (python=$$(.ci/python_of $(OLDEST_PYTHON)) && $$python -m venv $(MINIMUM))
 	$(MINIMUM)/bin/python .ci/minimum_versions.py > $@.part
 	mv $@.part $@
 
