@@ -20,7 +20,7 @@ EVERY = list_explainers()
 every_explainer = pytest.mark.parametrize("name", EVERY)
 
 THREADS = 8
-ROUNDS = 3
+ROUNDS = 2
 SMALL = ReLAXConfig(
     steps=20,
     episodes=32,
