@@ -112,10 +112,11 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         self._check_parameters()
         self.space_ = FeatureSpace.infer(X) if self.space is None else self.space
         values = self.space_.values(X)
-        if not self.space_.limits().movable(values).any():
+        limits, firsts = self.space_.limits(), range(0, len(values), BATCH)  # in pieces: a million rows need not much
+        if not any(limits.movable(values[first : first + BATCH]).any() for first in firsts):
             raise ConstraintError("no feature may change: every one is immutable or has no room within its bounds.")
         self._bind_model()
-        rng = np.random.default_rng(self.seed)
+        rng = np.random.default_rng(int(self.seed))
         asked = self.blackbox_.rows_asked
         most = self._most_fit_rows()
         order = rng.permutation(len(values))
@@ -240,7 +241,7 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         part = problem.part(pending)
         if len(pending) == 0:
             return pending, Proposals.empty(part, n)
-        made = self._generate(part, n, np.random.default_rng(self.seed))
+        made = self._generate(part, n, np.random.default_rng(int(self.seed)))
         problem.rows[pending] += part.rows
         return pending, made
 

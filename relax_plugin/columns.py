@@ -60,7 +60,8 @@ def checked(feature: Feature) -> Feature:
         sound = sound and is_category_dtype(feature.dtype)
     else:
         sound = sound and feature.kind in ("continuous", "integer") and not feature.categories and not feature.choices
-        sound = sound and pd.api.types.is_numeric_dtype(feature.dtype) and not pd.api.types.is_bool_dtype(feature.dtype)
+        odd = pd.api.types.is_bool_dtype(feature.dtype) or pd.api.types.is_complex_dtype(feature.dtype)
+        sound = sound and pd.api.types.is_numeric_dtype(feature.dtype) and not odd
     if not sound:
         raise InputError(f"feature {feature.name!r} contradicts itself: {feature}.")
     return feature

@@ -114,7 +114,7 @@ class ReLAX(GuidedExplainer):
         starts = starts.rows(np.flatnonzero(self.observer_.allowed(starts).any(axis=1)))
         self.history_ = History()
         inputs = self.observer_.observe(self._episodes(values[:1], world, rng, only_open=False)).shape[1]
-        self.agent_ = Agent(inputs, len(self.actions_), self.config_, self.seed)
+        self.agent_ = Agent(inputs, len(self.actions_), self.config_, int(self.seed))
         if self.variant == "local" and not self.config_.pretrained:
             return
         if len(starts.start) == 0 or self._is_constant(starts):
@@ -184,7 +184,7 @@ class ReLAX(GuidedExplainer):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         for name, accepted in (("variant", ("global", "local")), ("effort", ("search", "refined", "policy"))):
-            if getattr(self, name) not in accepted:
+            if not isinstance(getattr(self, name), str) or getattr(self, name) not in accepted:
                 raise InputError(f"{name} is {getattr(self, name)!r}; accepted are {accepted}.")
         flag("progress", self.progress)
         if self.config is not None and not isinstance(self.config, ReLAXConfig):
@@ -237,7 +237,7 @@ class ReLAX(GuidedExplainer):
     def _improve_locally(self, problem: Problem, made: Proposals) -> None:
         """Replace Global's answer where Local found a better one: never worse than Global on any row."""
         weights = self.agent_.weights_by_name() if self.config_.pretrained else None
-        values, met = explain_locally(problem, self.observer_, self.config_, weights, self.seed)
+        values, met = explain_locally(problem, self.observer_, self.config_, weights, int(self.seed))
         solved = np.flatnonzero(met)
         if self.effort != "policy":
             values[solved] = refine(problem, values[solved], solved)

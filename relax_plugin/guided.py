@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from relax_plugin.actions import ActionTable
-from relax_plugin.base import CounterfactualExplainer, flag, whole_number
+from relax_plugin.base import CounterfactualExplainer, flag, real_number, whole_number
 from relax_plugin.environment import Observer
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
@@ -16,6 +16,7 @@ from relax_plugin.search import Budget, Ranker, guided_search
 from relax_plugin.slots import fill_slots
 from relax_plugin.stepwise import Moves, greedy_search
 
+MOST_ROWS = 10**9  # that a search may spend on one query
 WIDER = 4  # a query unsolved by the search is searched again with so many times its rows
 FURTHER_CHANGES = 2  # beyond the limit, tried only to say how many would do
 FALLBACK_VALUES = 3  # low, median, high of each feature
@@ -63,11 +64,11 @@ class GuidedExplainer(CounterfactualExplainer):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        whole_number("rows_per_instance", self.rows_per_instance, 8)
+        real_number("rows_per_instance", whole_number("rows_per_instance", self.rows_per_instance, 8), 8, MOST_ROWS)
         flag("fallback", self.fallback)
 
     def _most_changes(self) -> int:
-        return min(self.max_changes or len(self.space_), len(self.space_))
+        return min(int(self.max_changes or len(self.space_)), len(self.space_))
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         return fill_slots(problem, n, self._solve, rng)
@@ -77,7 +78,7 @@ class GuidedExplainer(CounterfactualExplainer):
         made = Proposals.empty(problem, 1)
         # The query itself and the confirmation of its answer are asked too: scores and `predict` each time.
         overhead = 4 if self.blackbox_.reader.labels_apart and self.blackbox_.has_scores else 2
-        rows = max(self.rows_per_instance - overhead, 4)
+        rows = max(int(self.rows_per_instance) - overhead, 4)
         for stage, budget in (("search", Budget.of(rows)), ("wide search", Budget.of(WIDER * rows))):
             open_ = np.flatnonzero(~made.offered[:, 0])
             if len(open_) == 0 or (stage == "wide search" and not self.fallback):

@@ -98,8 +98,6 @@ def load_explainer(cls: type[Explainer], path: Path, model: Any) -> Explainer:
 def _write(path: Path, write: Callable[[Path], None]) -> None:
     if not path.parent.is_dir():
         raise SavedFileError(f"there is no folder {path.parent} to save {path.name!r} in.")
-    if path.is_dir():
-        raise SavedFileError(f"{path} is a folder; give the name of a file.")
     temporary = path.with_name(f".{os.getpid()}-{threading.get_ident()}.tmp")
     try:
         write(temporary)

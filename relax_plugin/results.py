@@ -214,7 +214,9 @@ class Counterfactuals:
         queries = pd.DataFrame(columns, index=index)
         space.values(queries)  # refuses what is not of the space
         numbers = {name: _floats(data[name]) for name in ("values", "scores_before", "scores_after")}
-        shape = (len(data["found"]), data["slots"])
+        shape = (len(queries), data["slots"])
+        if shape[1] < 1:
+            raise InputError(f"there are {shape[1]} counterfactuals for each query; one at least is needed.")
         proofs = data.get("certificate")
         return cls(
             space=space,

@@ -30,6 +30,9 @@ class Verdict:
     def decide(self, pending: Integers, made: Proposals) -> Integers:
         """Confirm what was proposed for some queries; returns those whose confirmed answer misses the goal."""
         kept, before = self.proposals, self.problem.before
+        finite = np.isfinite(made.values)  # what is no number cannot be delivered, nor shown as the closest attempt
+        made.offered &= finite.all(axis=2)
+        made.values = np.where(finite, made.values, self.problem.start[pending, None])
         kept.values[pending], kept.offered[pending] = made.values, made.offered
         kept.stage[pending], kept.note[pending] = made.stage, made.note
         self.found[pending], self.output[pending] = False, before.output[pending, None]
