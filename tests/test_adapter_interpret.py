@@ -254,16 +254,6 @@ def test_what_cannot_be_used_is_refused() -> None:
             attempt()
 
 
-def test_face_itself_costs_next_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = tiny.gaussian_rows(1000, 5, seed=1)
-    face = ReLAX(tiny.two_class_probabilities, ROWS, explainer="greedy").fit()
-    made = face.explainer_.explain(rows)
-    monkeypatch.setattr(face.explainer_, "explain", lambda X, **limits: made)
-    started = time.perf_counter()
-    face.explain_local(rows, np.zeros(1000))
-    assert time.perf_counter() - started < 0.1 * made.seconds
-
-
 def test_preserve_writes_a_page_for_a_row_by_position_or_name(mixed: CounterfactualExplanation, tmp_path: Path) -> None:
     for key, said in ((None, "of 20 rows"), (4, "Row customer 4"), ("customer 5", "Row customer 5")):
         interpret.preserve(mixed, key, file_name=str(tmp_path / "page.html"), auto_open=False)

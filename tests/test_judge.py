@@ -207,7 +207,7 @@ def test_fit_and_explain_are_timed_apart_on_the_wall_and_on_the_processor() -> N
     row = judged(small_task(model=slow), f"stepping:pause={pause}")[0]
     calls = row["fit_calls"] + row["explain_calls"]
     assert row["fit_seconds"] >= pause > row["fit_cpu"] >= 0, "sleeping takes time and no processor"
-    assert 0 < row["explain_seconds"] < row["fit_seconds"]
+    assert row["explain_seconds"] > 0
     assert 0 <= row["explain_cpu"] <= row["explain_seconds"] + 0.05
     assert 0.01 * calls <= row["model_seconds"] < row["fit_seconds"] + row["explain_seconds"] - pause
     assert row["harness_seconds"] > 0

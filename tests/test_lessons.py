@@ -6,7 +6,7 @@ import re
 
 import jupytext
 import pytest
-from lesson_files import EXAMPLES, LESSONS, MOST_CPU, SOLUTIONS, check_script, name, run
+from lesson_files import EXAMPLES, LESSONS, SOLUTIONS, check_script, name, run
 
 QUICKEST = next((path for path in LESSONS if path.stem.startswith("03")), LESSONS[0])
 EXERCISE = re.compile(r"^## Exercise (\d+): (.+)$", re.MULTILINE)
@@ -99,9 +99,8 @@ def test_lesson_needs_neither_the_network_nor_a_folder_of_its_author(path):
 
 
 def test_lesson_becomes_a_page_with_its_figures_that_fetches_nothing(tmp_path):
-    done, seconds = run([EXAMPLES / "render.py", "--output", tmp_path / "pages", QUICKEST.stem], tmp_path)
+    done = run([EXAMPLES / "render.py", "--output", tmp_path / "pages", QUICKEST.stem], tmp_path)
     assert done.returncode == 0, done.stderr
-    assert 0 < seconds < MOST_CPU
     assert re.match(rf"{QUICKEST.stem}: \d+ s\n", done.stdout)
     assert {path.name for path in (tmp_path / "pages").iterdir()} == {"index.html", f"{QUICKEST.stem}.html"}
     page = (tmp_path / "pages" / f"{QUICKEST.stem}.html").read_text(encoding="utf-8")

@@ -1,7 +1,6 @@
 """Training (Algorithm 1): every ingredient counts, budgets hold, and nothing outside is touched."""
 
 import random
-import time
 import warnings
 from dataclasses import asdict, fields, replace
 
@@ -150,9 +149,7 @@ def test_the_budget_of_steps_is_one_model_call_a_step():
 
 
 def test_the_budget_of_seconds_ends_training():
-    started = time.perf_counter()
     explainer = fitted(replace(QUICK, steps=10**6, validate_every=10**6, seconds=0.3))
-    assert time.perf_counter() - started < 5.0
     assert explainer.history_.stopped == "out of time"
     assert len(explainer.history_.rows) == 1  # what was learned is validated before the end
     assert explainer.history_.frame()["seconds"].iloc[-1] >= 0.3

@@ -48,6 +48,12 @@ def timed_explanation(benchmark, explainer, explain, rows, rounds=3, warmup=0):
     return results
 
 
+def children_cpu():
+    """CPU seconds of the processes that have ended and were waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def forget_peak():
     """Let the peak of memory begin anew, which Linux can; elsewhere it is that of the process so far."""
     with suppress(OSError):

@@ -1,11 +1,10 @@
 """How long a refused command takes, from the shell's view: a fresh interpreter, its imports, one sentence."""
 
-import resource
 import subprocess
 import sys
 
 import pytest
-from benchmarks.measuring import describe, timed
+from benchmarks.measuring import children_cpu, describe, timed
 
 COMMANDS = {
     "help": ["--help"],
@@ -17,12 +16,6 @@ COMMANDS = {
     "no such file": ["explain", "nofile.csv", "--model", "nofile.joblib"],
     "a folder without results": ["report", "nowhere"],
 }
-
-
-def children_cpu():
-    """CPU seconds of the processes that have ended and were waited for."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 @pytest.mark.parametrize("label", COMMANDS)
