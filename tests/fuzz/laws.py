@@ -83,7 +83,8 @@ def laws_of(names: list[Any], training: Any, said: dict[str, Any], call: dict[st
 def _law(name: Any, series: Any, array_dtype: Any, said: dict[str, Any]) -> Law:
     cells, dtype = series.tolist(), series.dtype
     direction = "increase" if name in said["increase_only"] else "decrease" if name in said["decrease_only"] else None
-    if any(isinstance(cell, str | bool) for cell in cells) or isinstance(dtype, pd.CategoricalDtype):
+    told = isinstance(dtype, pd.CategoricalDtype) or name in said["categorical"]
+    if told or any(isinstance(cell, str | bool) for cell in cells):
         allowed = frozenset(said["bounds"].get(name, cells))
         order = tuple(dtype.categories) if isinstance(dtype, pd.CategoricalDtype) else ()
         return Law(name, False, allowed=allowed, order=order, direction=direction)

@@ -143,6 +143,9 @@ class Watch:
             self._complain(rows)
 
     def _complain(self, rows: Any) -> None:
+        for j, reading in enumerate(self.machine.readings):
+            if not isinstance(reading, dict) and not np.isfinite(_column(rows, j).astype(np.float64)).all():
+                self.complaints.append(f"finite: asked with a cell of column {j} that is not finite")
         if isinstance(rows, pd.DataFrame) != self.machine.is_frame:
             self.complaints.append(f"container: asked with a {type(rows).__name__}")
             return

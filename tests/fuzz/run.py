@@ -35,12 +35,16 @@ def main() -> int:
     counts, found = Counts(), Counter[str]()
     end = time.monotonic() + request.hours * 3600
     number = request.seed if request.seed is not None else request.first or int(time.time())
+    told = time.monotonic()
     while time.monotonic() < end:
         for group in request.groups:
             run_round(group, number, counts, found, request.output)
         if request.seed is not None:
             break
         number += 1
+        if time.monotonic() > told + 60:
+            told = time.monotonic()
+            print(f"seed {number}: {counts.report()}", flush=True)
     print(counts.report())
     for reason, times in counts.refused.most_common(20):
         print(f"  refused {times} times: {reason}")

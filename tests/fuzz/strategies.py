@@ -11,8 +11,22 @@ from fuzz.models import FAMILIES, LABELS, SHAPES, Model
 from fuzz.tables import CATEGORIES, FRACTIONS, OBJECTS, WHOLE, Column, Table
 from hypothesis import strategies as st
 
-ARRAYS = ("float64", "float32", "float16", "int64", "int8", "uint16", "uint64", "bool", "object", "text")
+NUMBER_ARRAYS = (
+    "float64",
+    "float32",
+    "float16",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+)
+ARRAYS = (*NUMBER_ARRAYS, "bool", "object", "object", "text")
 SLOW = ("lore", "deepfool", "grace", "feat-tweak", "focus", "mace", "dice-random", "dice-genetic", "dice-kdtree")
+NEEDS_SCORES = ("greedy", "move-table", "surrogate-search", "dice-random", "dice-genetic", "dice-kdtree")
 SHARES = st.sampled_from([(0.0, 1.0), (0.25, 0.75), (-0.5, 1.5), (0.1, 0.1001), (0.3, 2.0), (-1.0, 0.6)])
 HOST_DTYPES = {"carla": ("float64", "int64"), "dice": ("float64", "int64", "float32", "int32", "object", "str", "bool")}
 SEEDS = st.integers(0, 10**6)
@@ -28,6 +42,8 @@ def columns(draw: Any, dtypes: tuple[str, ...]) -> Column:
     if not column.is_number:
         return Column(dtype, draw(st.integers(2, 6)), rule=rule, bounds=bounds)
     step = draw(st.none() | st.none() | st.sampled_from([0.1, 0.25, 1.0, 1 / 3, 0.037, 20.0]))
+    if column.is_whole and draw(st.integers(0, 9)) == 9:
+        return Column(dtype, 1, rule="free", bounds=bounds, categorical=True)
     if column.is_whole:
         size = draw(st.integers(1, 4) | st.integers(1, 4) | st.integers(0, 18))
         return Column(dtype, size, draw(st.sampled_from([0.0, 0.0, 1.0, -5.0, 9.0])), None, rule, bounds, step)
@@ -42,7 +58,7 @@ def columns(draw: Any, dtypes: tuple[str, ...]) -> Column:
 @st.composite
 def tables(draw: Any, numbers: bool = False, dtypes: tuple[str, ...] = ()) -> Table:
     """A frame of mixed columns, or an array; of numbers alone for methods that need them; a frame of given dtypes."""
-    container = "frame" if dtypes else draw(st.sampled_from(("frame",) * 6 + (ARRAYS[:7] if numbers else ARRAYS)))
+    container = "frame" if dtypes else draw(st.sampled_from(("frame",) * 8 + (NUMBER_ARRAYS if numbers else ARRAYS)))
     if container == "frame" and not dtypes:
         dtypes = WHOLE + FRACTIONS if numbers else FRACTIONS + WHOLE + CATEGORIES + CATEGORIES
     elif container == "object":
@@ -86,13 +102,15 @@ def cases(draw: Any, methods: tuple[str, ...], queries: int, looks_inside: tuple
     method = draw(st.sampled_from(methods))
     table, model = draw(tables(numbers=method in looks_inside)), draw(models())
     if method in looks_inside:
-        model = Model("probabilities", model.shape, max(model.classes, 2), model.labels, "first", False, model.seed)
+        model = replace(model, family="probabilities", classes=max(model.classes, 2))
+    elif method in NEEDS_SCORES and model.family in ("labels", "function of labels") and draw(st.integers(0, 9)):
+        model = replace(model, family="decision")  # else it is refused, which is to be seen now and then
     wanted = draw(goals(model, model.is_regressor))
     width = len(table.columns)
     positions = st.lists(st.integers(0, width - 1), min_size=1, max_size=width, unique=True).map(tuple)
     bounds = st.tuples(st.integers(0, width - 1), SHARES).map(lambda pair: (pair[0], *pair[1]))
     call = Call(
-        draw(st.just(queries) | st.integers(1, queries)),
+        draw(st.just(queries) | st.integers(1, queries) | st.integers(0 if method not in looks_inside else 1, 3)),
         draw(st.integers(1, 4)),
         draw(st.none() | st.none() | positions),
         draw(st.none() | st.none() | bounds),
@@ -104,6 +122,7 @@ def cases(draw: Any, methods: tuple[str, ...], queries: int, looks_inside: tuple
         call,
         method,
         draw(st.sampled_from(["search", "refined", "policy"])) if method.startswith("relax") else None,
+        draw(st.sampled_from(["auto", "model", "signed"])) if method.startswith("relax") else "auto",
         draw(st.none() | st.integers(1, 4)),
         draw(st.integers(0, 3)),
         draw(st.sampled_from(["", "", "", "again", "refit", "threads", "json", "twin"])),

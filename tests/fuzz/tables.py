@@ -36,6 +36,7 @@ class Column:
     bounds: tuple[float, float] | None = None
     step: float | None = None
     continuous: bool = False
+    categorical: bool = False  # whole numbers that are said to be names
 
     @property
     def is_number(self) -> bool:
@@ -43,7 +44,7 @@ class Column:
 
     @property
     def is_whole(self) -> bool:
-        return self.dtype in (*WHOLE, "whole objects")
+        return self.dtype in (*WHOLE, "whole objects") and not self.categorical
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ class Table:
 
 def _cells(column: Column, count: int, rng: np.random.Generator, query: bool) -> list[Any]:
     """Cells as Python objects, which the column's dtype holds exactly or rounds."""
+    if column.categorical:
+        return [int(code) for code in rng.choice([1, 2, 3, 5, 7], count)]
     if not column.is_number:
         known = categories_of(column)
         if column.dtype.startswith(("category", "ordered")) and not query and len(known) > 2:
@@ -155,13 +158,15 @@ def wider(rows: Rows) -> Rows:
 
 def said_of(table: Table, training: Rows) -> dict[str, Any]:
     """The arguments of `FeatureSpace.infer` that say what the columns' rules are."""
-    said: dict[str, Any] = {"immutable": [], "increase_only": [], "decrease_only": [], "continuous": []}
-    said |= {"bounds": {}, "steps": {}}
+    lists = ("immutable", "increase_only", "decrease_only", "continuous", "categorical")
+    said: dict[str, Any] = {**{argument: [] for argument in lists}, "bounds": {}, "steps": {}}
     for name, column, cells in zip(table.names, table.columns, _by_column(training), strict=True):
         if column.rule == "immutable":
             said["immutable"].append(name)
         elif column.rule != "free" and (column.is_number or column.dtype == "ordered"):
             said[f"{column.rule}_only"].append(name)
+        if column.categorical:
+            said["categorical"].append(name)
         if column.is_number and column.continuous:
             said["continuous"].append(name)
         if column.bounds is not None:
