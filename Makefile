@@ -9,9 +9,9 @@ TYPECHECK := .typecheck
 BENCH_OUTPUT := .bench
 
 # Files of `make quick`: core, baselines, adapters and judge in under a minute of two cores.
-QUICK_WITHOUT_TORCH := packaging features goal results environment search slots refine datasets judge tables benchmark_table \
+QUICK_WITHOUT_TORCH := features goal results environment search slots refine datasets judge tables benchmark_table \
 	greedy move_table nearest_ct feat_tweak lore fast_trees explain_onnx
-QUICK_WITH_TORCH := blackbox readers replay local adapter_alibi adapter_carla sklearn_manners distributions
+QUICK_WITH_TORCH := packaging blackbox readers replay local adapter_alibi adapter_carla sklearn_manners distributions
 # What depends on the versions of the extras, for `make minimum` alone.
 EXTRAS_TESTS := trees mace adapter_shap adapter_interpret dask plots covid
 # Torch's wheels for another Python can bring gigabytes of CUDA: `make pythons TORCH=no` goes as far as it can without.

@@ -30,8 +30,9 @@ LAYERS = (
 )
 ABOVE_ALL_LAYERS = {"cli"}
 BASELINES_SHARE = {f"baselines.{name}" for name in ("deepfool", "neural", "tree_cells", "tree_explainer", "tree_goals")}
-# A copy of the model, but no agent; of other methods only what looks inside a model, and the step GRACE restricts.
-BASELINES_SEE = LAYERS[0] | LAYERS[1] | LAYERS[2] | {"imagination", "lookahead"} | BASELINES_SHARE
+# A copy of the model and torch on one thread, but no agent; of other methods only what looks inside a model, and the
+# step GRACE restricts.
+BASELINES_SEE = LAYERS[0] | LAYERS[1] | LAYERS[2] | {"imagination", "lookahead", "networks"} | BASELINES_SHARE
 ADAPTERS_SEE = {"base", "features", "goal", "results", "errors", "adapters.dice_interfaces"}
 
 
