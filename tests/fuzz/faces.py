@@ -10,6 +10,7 @@ import dice_ml
 import numpy as np
 import pandas as pd
 from fuzz.cases import OPTIONS, Case, Counts, Setting, Violation, escaped, identical, random_state, sentence
+from fuzz.laws import at_least, at_most
 from fuzz.oracle import Oracle, cells_of, same_cells
 from raiutils.exceptions import UserConfigValidationException
 
@@ -45,7 +46,7 @@ def check_face(asked: FaceCase, counts: Counts | None = None, known: Any = froze
             warnings.simplefilter("ignore")
             for kind, text in JUDGES[asked.face](setting, counts):
                 broken.append((f"{asked.face} {kind}", text))
-        counts.queries["faces"] += len(setting.queries)
+        counts.queries["faces"] += len(setting.queries) * (counts.delivered["faces"] > before)
     except (ReLAXError, UserConfigValidationException) as refusal:
         counts.refused[f"{asked.face} {sentence(refusal)}"] += 1
         counts.delivered["faces"] = before
@@ -116,7 +117,7 @@ def through_shap(setting: Setting, counts: Counts) -> Broken:
         own, after = before, model.predict(oracle.delivered_rows) if len(oracle.frame) else np.empty(0)
     elif model.has_probabilities:
         place = {label: k for k, label in enumerate(np.asarray(model.labels).tolist())}
-        codes = np.array([place[label] for label in before.tolist()])
+        codes = np.array([place[label] for label in before.tolist()], dtype=int)
         own = model.probabilities(setting.queries)[np.arange(len(codes)), codes]
         after = np.empty(0)
         if len(oracle.frame):
@@ -232,10 +233,18 @@ def through_dice(setting: Setting, counts: Counts) -> Broken:
         counts.delivered["faces"] += len(found)
         rows = found[names].reset_index(drop=True)
         original = setting.queries.iloc[[query] * len(rows)].reset_index(drop=True)
-        rows = rows.astype(setting.queries.dtypes.to_dict())
+        if list(rows.dtypes) != list(original.dtypes):
+            yield "dtype", f"query {query}: {list(map(str, original.dtypes))} became {list(map(str, rows.dtypes))}"
         if (model.predict(rows) != wanted).any():
             yield "goal", f"query {query}: a delivered row does not have class {wanted}"
         changed = np.column_stack([~same_cells(a, b) for a, b in zip(cells_of(original), cells_of(rows), strict=True)])
+        for j, law in enumerate(setting.laws):
+            moved = changed[:, j]
+            if law.is_number and moved.any():
+                cells, seen = cells_of(rows)[j][moved], data.data_df[law.name]  # in which DiCE keeps float32
+                low, high = (float(str(end)) for end in (seen.min(), seen.max()))
+                if not (at_least(cells, low) & at_most(cells, high)).all():
+                    yield "bounds", f"query {query}: {law.name!r} is {cells}, the data has {low} to {high}"
         if free and any(changed[:, j].any() for j, name in enumerate(names) if name not in free):
             yield "constraint", f"query {query}: an immutable feature changed"
         if setting.case.max_changes is not None and (changed.sum(axis=1) > setting.case.max_changes).any():

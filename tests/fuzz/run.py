@@ -6,6 +6,7 @@ A round is a seed of hypothesis: `make fuzz SEED=...` runs the same round again.
 import argparse
 import logging
 import time
+import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -71,6 +72,10 @@ def run_round(group: str, number: int, counts: Counts, found: Counter[str], outp
             if output is not None:
                 with output.open("a") as file:
                     file.write(text)
+        except Exception:  # the fuzzer's own fault: said, and the other rounds go on
+            found[f"no verdict: the fuzzer failed in group {group}, SEED={number}"] += 1
+            traceback.print_exc()
+            return
         else:
             return
 
