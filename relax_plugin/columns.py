@@ -238,7 +238,7 @@ def _decimals_in_common(numbers: np.ndarray[Any, np.dtype[np.float64]], dtype: A
         return bool((np.round(some, decimals).astype(held) == some).all())
 
     for decimals in range(MOST_DECIMALS + 1):
-        if largest * 10.0**decimals >= 10.0 ** DIGITS[float_bytes(dtype)]:
+        if decimals and largest * 10.0**decimals >= 10.0 ** DIGITS[float_bytes(dtype)]:
             return None
         if writes(decimals, numbers[:LOOKED_AT]) and writes(decimals, numbers):
             return decimals

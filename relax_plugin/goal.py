@@ -182,7 +182,10 @@ class BoundGoal:
         return np.asarray(met)
 
     def gap(self, answer: Answer) -> Floats:
-        """How far each answer is from its goal: positive before, falling on the way; 0 where only labels are known."""
+        """How far each answer is from its goal: positive before, falling on the way; 0 where only labels are known.
+
+        1, whatever the scores, where no class would do: a model of one class has no other.
+        """
         if self.wanted is None:
             assert self.lower is not None and self.upper is not None
             if self.inside:
@@ -196,7 +199,7 @@ class BoundGoal:
         gap = np.where(np.isfinite(best_other), best_other - best_wanted, -1.0)
         if self.min_probability is not None:
             gap = np.maximum(gap, np.log(max(self.min_probability, 1e-12)) - best_wanted)
-        return np.asarray(gap)
+        return np.where(np.isfinite(best_wanted), gap, 1.0)
 
     def observe(self, answer: Answer, scale: float) -> Floats:
         """What the agent sees of goal and answer: which classes are wanted, the scores, and the gap.

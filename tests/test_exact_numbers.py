@@ -80,6 +80,15 @@ def test_changed_cells_keep_as_many_decimals_as_the_column_has(decimals):
     assert all(len(repr(number).split(".")[-1]) <= decimals or "e" in repr(number) for number in changed.tolist())
 
 
+@pytest.mark.parametrize(
+    ("dtype", "numbers"),
+    [("float16", [999, 1000, 60]), ("float32", [1_999_999, 2_000_001, 5]), ("float64", [4e15, 3, 1e6])],
+)
+def test_whole_numbers_in_a_float_column_are_integers_however_large(dtype, numbers):
+    feature = FeatureSpace.infer(pd.DataFrame({"a": np.array(numbers, dtype=dtype)})).features[0]
+    assert (feature.kind, feature.step) == ("integer", 1.0)
+
+
 def test_numbers_of_all_digits_have_no_grid():
     for dtype in ("float64", "float32"):
         space = FeatureSpace.infer(pd.DataFrame({"a": RNG.uniform(0, 1, 200).astype(dtype)}))

@@ -13,6 +13,7 @@ from hypothesis.extra.numpy import arrays
 from relax_plugin import BlackBox, FeatureSpace, Goal
 from relax_plugin.blackbox import Answer
 from relax_plugin.errors import GoalError
+from relax_plugin.goal import BoundGoal
 
 few = settings(deadline=None, max_examples=50)
 
@@ -249,3 +250,11 @@ def test_the_state_of_a_regressor_tells_both_ends_of_its_goal() -> None:
 def test_a_shift_that_is_no_number_is_refused(wrong):
     with pytest.raises(GoalError, match="delta"):
         Goal.shift(wrong)
+
+
+def test_the_gap_of_a_goal_that_no_class_meets_is_a_number() -> None:
+    """A model of one class has no other: an infinite gap once made an agent of nothing but NaN."""
+    box, answer = classifier(), Answer(np.zeros(3), np.full((3, 3), 1 / 3))
+    for least in (None, 0.9):
+        goal = BoundGoal(box, wanted=np.zeros((3, 3), dtype=bool), min_probability=least)
+        assert goal.gap(answer).tolist() == [1.0] * 3

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -320,3 +321,26 @@ def test_what_the_user_writes_into_the_queries_later_does_not_reach_the_results(
     del result.frame
     rows[:] = 0.0
     assert result.frame.equals(before)
+
+
+class OneClass:
+    """Knows one class, and has a score for it that varies."""
+
+    _estimator_type, classes_ = "classifier", np.array(["yes"])
+
+    def decision_function(self, rows):
+        assert np.isfinite(np.asarray(rows, dtype=float)).all(), "nobody asks about what is no number"
+        return rows[["a"]].to_numpy(dtype=float)
+
+    def predict(self, rows):
+        return np.full(len(rows), "yes")
+
+
+@pytest.mark.parametrize("effort", ["search", "refined", "policy"])
+@pytest.mark.parametrize("actions", ["directional", "signed"])
+def test_a_model_of_one_class_has_no_counterfactuals_and_its_attempts_are_numbers(effort, actions):
+    config = replace(TINY, actions=actions, training="model", state_curiosity=1.0, action_curiosity=-1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = ReLAX(OneClass(), effort=effort, config=config, progress=False).fit(ROWS).explain(ROWS[:9], n=2)
+    assert not result.found.any() and np.isfinite(result.values).all()
