@@ -22,7 +22,7 @@ def preload() -> None:
     FORKS.set_forkserver_preload(list(PRELOADED))
 
 
-def tested(tree: Path, module: str, tests: Sequence[str], seconds: float) -> tuple[int | None, str]:
+def run_tests(tree: Path, module: str, tests: Sequence[str], seconds: float) -> tuple[int | None, str]:
     """Run tests in a copy: pytest's exit code, None if the time was over; and what they printed."""
     process = FORKS.Process(target=_run, args=(tree, module, tests))
     process.start()

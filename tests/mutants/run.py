@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 
 from mutants.catalogue import ROOT, Mutant, catalogue
-from mutants.in_tree import ANOTHER_COPY, FAILED, preload, tested
+from mutants.in_tree import ANOTHER_COPY, FAILED, preload, run_tests
 
 SIDE_BY_SIDE = 2
 SECONDS = 60  # in which a test must have noticed its mutant
@@ -70,7 +70,7 @@ def outcome(mutant: Mutant, tree: Path) -> Outcome:
     started = time.perf_counter()
     try:
         mutant.apply(tree)
-        code, told = tested(tree, mutant.module, [mutant.test], SECONDS)
+        code, told = run_tests(tree, mutant.module, [mutant.test], SECONDS)
     finally:
         path.write_bytes(before)
     states = {FAILED: "killed", 0: "SURVIVED", None: "TOO SLOW", ANOTHER_COPY: "NOT SEEN"}
@@ -106,7 +106,7 @@ def unchanged(mutants: Sequence[Mutant], trees: Sequence[Path]) -> list[str]:
 def _passed(tree: Path, tests: Sequence[str]) -> str:
     if not tests:
         return ""
-    code, told = tested(tree, "relax_plugin", tests, SECONDS_UNCHANGED)
+    code, told = run_tests(tree, "relax_plugin", tests, SECONDS_UNCHANGED)
     return "" if code == 0 else told or f"exit code {code}"
 
 

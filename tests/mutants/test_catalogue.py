@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from mutants.catalogue import Mutant, catalogue
-from mutants.in_tree import ANOTHER_COPY, tested
+from mutants.in_tree import ANOTHER_COPY, run_tests
 from mutants.run import main
 
 LEAST = 60  # mutants
@@ -88,12 +88,12 @@ def test_a_test_is_missed_where_there_is_none(checkout: Path) -> None:
 
 
 def test_tests_that_saw_another_copy_are_told(checkout: Path) -> None:
-    assert tested(checkout, "relax_plugin.sums", [TRUE], 60)[0] == 0
-    code, told = tested(checkout, "pytest", [TRUE], 60)
+    assert run_tests(checkout, "relax_plugin.sums", [TRUE], 60)[0] == 0
+    code, told = run_tests(checkout, "pytest", [TRUE], 60)
     assert code == ANOTHER_COPY
     assert "not from the copy" in told
 
 
 def test_tests_that_take_too_long_are_ended(checkout: Path) -> None:
     (checkout / "tests/test_sums.py").write_text("def test_of_patience():\n    while True:\n        pass\n")
-    assert tested(checkout, "relax_plugin.sums", ["tests/test_sums.py"], 3)[0] is None
+    assert run_tests(checkout, "relax_plugin.sums", ["tests/test_sums.py"], 3)[0] is None
