@@ -10,7 +10,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 
-MOST_STEPS = 2.0**53  # from the anchor: beyond, a float64 cannot count them, and a cell holds what it can
+MOST_STEPS = 2.0**53  # of the last decimal: beyond, a float64 cannot count them
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,12 @@ class Grid:
 
     def holds(self, values: Floats) -> Booleans:
         """Whether the values lie on the grid: up to what their dtype rounds, and as the user would write them."""
-        rounding = np.select([self.precision == size for size in SHORT_FLOATS], [2.0**-11, 2.0**-24], 2.0**-52)
         steps = self._steps(values)
-        unsure = 1e-9 + 2.0 * rounding * (np.abs(values) + np.abs(self.anchor)) / self._length()
-        tens = 10.0 ** np.maximum(self.decimals, 0)
-        countable = np.abs(values * tens) < MOST_STEPS
-        written = (self.decimals < 0) | ~countable | (self.stored(np.rint(values * tens) / tens) == values)
-        return np.asarray((self.step == 0) | (written & (np.abs(steps - np.rint(steps)) <= unsure)))
+        unsure = 1e-9 + 4.0 * self._rounding * (np.abs(values) + np.abs(self.anchor)) / self._length
+        whole = np.rint(values * self._tens)
+        written = (self.decimals < 0) | (np.abs(whole) >= MOST_STEPS) | (self.stored(whole / self._tens) == values)
+        coarse = self.step < 2.1 * self._rounding * np.maximum(np.abs(values), np.abs(values - self.anchor))
+        return np.asarray((self.step == 0) | coarse | (written & (np.abs(steps - np.rint(steps)) <= unsure)))
 
     def stored(self, values: Floats, feature: Any = ...) -> Floats:
         """The values as the dtypes of their features hold them."""
@@ -70,19 +69,30 @@ class Grid:
                     values = np.where(precision == size, values.astype(dtype).astype(np.float64), values)
         return values
 
-    def _length(self, feature: Any = ...) -> Floats:
-        return np.where(self.step[feature] > 0, self.step[feature], 1.0)
+    @cached_property
+    def _length(self) -> Floats:
+        return np.where(self.step > 0, self.step, 1.0)
+
+    @cached_property
+    def _tens(self) -> Floats:
+        return np.asarray(10.0 ** np.maximum(self.decimals, 0))
+
+    @cached_property
+    def _rounding(self) -> Floats:
+        """By which share of itself a number changes at most when a cell of the feature's dtype takes it in."""
+        return np.select([self.precision == size for size in SHORT_FLOATS], [2.0**-11, 2.0**-24], 2.0**-53)
 
     def _steps(self, values: Floats, feature: Any = ...) -> Floats:
-        return np.asarray((values - self.anchor[feature]) / self._length(feature))
+        return np.asarray((values - self.anchor[feature]) / self._length[feature])
 
     def _counts(self, steps: Floats, feature: Any = ...) -> Booleans:
-        """Where there is a grid, and so many steps can be counted."""
-        return np.asarray((self.step[feature] > 0) & (np.abs(steps) < MOST_STEPS))
+        """Where there is a grid, and cells tell one step from the next; else a cell holds what it can."""
+        way = steps * self._length[feature]
+        size = np.maximum(np.abs(self.anchor[feature] + way), np.abs(way))
+        return np.asarray(self.step[feature] > 2.0 * self._rounding[feature] * size)
 
     def _points(self, steps: Floats, feature: Any = ...) -> Floats:
-        points = self.anchor[feature] + steps * self._length(feature)
-        tens = 10.0 ** np.maximum(self.decimals[feature], 0)
+        points, tens = self.anchor[feature] + steps * self._length[feature], self._tens[feature]
         # 0.1 + 2 * 0.1 is to be 0.3: a whole number of the last decimal, divided once, is what the user would write.
         written = np.rint(points * tens)
         short = (self.decimals[feature] >= 0) & (np.abs(written) < MOST_STEPS)
@@ -150,7 +160,7 @@ class Limits:
     def project(self, values: Floats, start: Floats) -> Floats:
         """Move every proposed cell to the nearest one allowed; cells equal to the start stay as they are."""
         low, high = self._ends(start)
-        moved = np.clip(self.round_to_grid(np.clip(values, low, high)), low, high)
+        moved = np.clip(self.round_to_grid(values), low, high)  # the ends lie on the grid too
         keep = self.frozen | (low > high) | (values == start)
         if self.is_categorical.any():
             keep = keep | ~self._chosen(values)
@@ -158,7 +168,7 @@ class Limits:
 
     def inside(self, values: Floats) -> Floats:
         """The nearest numbers within the bounds that cells can hold, whatever the row they come from."""
-        return np.clip(self.round_to_grid(np.clip(values, *self.ends)), *self.ends)
+        return np.clip(self.round_to_grid(values), *self.ends)
 
     def round_to_grid(self, values: Floats) -> Floats:
         """The nearest value of each feature's grid, as the user would write it, in the precision of its dtype."""

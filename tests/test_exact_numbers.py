@@ -69,6 +69,24 @@ def test_a_grid_of_any_size_keeps_its_bounds_and_its_points(low, step):
     assert limits.kept(projected, start).all() and (violations(space, limits, start, projected) == 0).all()
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("step", [1e-13, 1e-5, 1e-3, 0.1, 1 / 3, 7.0])
+@pytest.mark.parametrize("size", [1, 30, 1e3, 8e4, 1e12])
+def test_ends_and_projections_keep_bounds_also_where_the_dtype_is_coarser_than_the_step(dtype, step, size):
+    if dtype == "float16" and size > 1e4:
+        return
+    numbers = (RNG.normal(0, 1, 30) * size).astype(dtype)
+    space = FeatureSpace.infer(pd.DataFrame({"a": numbers}), continuous=["a"], steps={"a": step})
+    for _ in range(30):
+        low, high = np.sort(RNG.uniform(float(numbers.min()), float(numbers.max()), 2))
+        limits, start = space.limits(bounds={"a": (low, high)}), RNG.choice(numbers, 5).astype(float)[:, None]
+        projected = limits.project(RNG.normal(0, size, (5, 1)), start)
+        for cells in (*limits.span(start), projected):
+            assert ((cells == start) | ((cells >= low) & (cells <= high))).all()
+            assert (cells.astype(dtype) == cells).all() and limits.kept(cells, start).all()
+            assert (violations(space, limits, start, cells) == 0).all()
+
+
 @pytest.mark.parametrize("decimals", [1, 4, 7, 9, 12])
 def test_changed_cells_keep_as_many_decimals_as_the_column_has(decimals):
     numbers = np.round(RNG.uniform(0, 1, 200), decimals)

@@ -163,7 +163,9 @@ def _off_grid(feature: Feature, numbers: Floats) -> Booleans:
     decimals = decimals_of(feature.step, feature.anchor)
     if decimals >= 0:  # 0.30000000000000004 is not how anyone writes it
         off |= (np.abs(numbers) * 10.0**decimals < EXACT) & (np.round(numbers, decimals).astype(held) != numbers)
-    return np.asarray(foreign | off)
+    size = np.maximum(np.abs(numbers), np.abs(numbers - feature.anchor))
+    tells = feature.step > 1.05 * float(np.finfo(held).eps) * size  # whether cells tell one step from the next
+    return np.asarray(foreign | (off & tells))
 
 
 def redundancy(start: Floats, values: Floats, meets: Callable[[Floats, Integers], Booleans]) -> Integers:
