@@ -84,10 +84,21 @@ class Episode:
             low = max(low, start)
         if feature.direction == "decrease":
             high = min(high, start)
-        low, high = self.on_grid(j, low, math.ceil, -1e-9), self.on_grid(j, high, math.floor, 1e-9)
+        low, high = self.inside(j, low, 1.0), self.inside(j, high, -1.0)
         if low > high or self.instance.frozen[j]:
             return start, start
         return low, high
+
+    def inside(self, j: int, bound: float, inwards: float) -> float:
+        """The value nearest to the bound that a cell can hold without lying outside of it."""
+        feature = self.space.features[j]
+        value = self.on_grid(j, bound, math.ceil if inwards > 0 else math.floor, -1e-9 * inwards)
+        while inwards * value < inwards * bound:
+            if feature.step is not None:
+                value = self.on_grid(j, value + inwards * feature.step, round)
+            else:
+                value = float(np.nextafter(np.float32(value), np.float32(inwards * np.inf)))
+        return value
 
     def on_grid(self, j: int, value: float, whole: Callable[[float], int], slack: float = 0.0) -> float:
         feature = self.space.features[j]
