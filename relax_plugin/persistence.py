@@ -27,6 +27,7 @@ from relax_plugin.environment import Observer
 from relax_plugin.errors import InputError, ReLAXError, SavedFileError
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
+from relax_plugin.readers import make_reader
 from relax_plugin.stepwise import Moves
 from relax_plugin.training import History
 from relax_plugin.world_model import BINS, Agreement, WorldModel
@@ -85,6 +86,8 @@ def save_explainer(explainer: "ReLAX", path: Path) -> None:
 def load_explainer(cls: type[Explainer], path: Path, model: Any) -> Explainer:
     """A fitted explainer from a file, checked against the model it is given."""
     header, tensors = _read(path)
+    if not isinstance(model, BlackBox):
+        make_reader(model, "auto")  # refuses what is no model, whatever the file says
     try:
         return _restored(cls, header, tensors, model)
     except InputError as error:

@@ -42,7 +42,7 @@ def untimed(rows: pd.DataFrame) -> pd.DataFrame:
 
 def slow_plan(note: Path) -> Plan:
     """Sixteen units: good ones, one of them slow, and some that fail or do not apply."""
-    slow = Method("slow", "stepping", {"pause": 0.3, "note": str(note)})
+    slow = Method("slow", "stepping", {"pause": 1.5, "note": str(note)})
     tasks = [small_task("small/one"), small_task("small/two", seed=7)]
     return Plan(tasks, ["nearest-ct", slow, "raising", "inapplicable"], seeds=[0, 1], rows=5, limit=60.0)
 
