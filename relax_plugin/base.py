@@ -228,10 +228,12 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         most = len(self.space_) if self.max_changes is None else min(int(self.max_changes), len(self.space_))
         problem = Problem(self.space_, blackbox, values, before, goal.bind(blackbox, before), limits, most, spent)
         verdict = Verdict(problem, rows, n)
-        missed = verdict.decide(*self._propose(problem, np.flatnonzero(~verdict.already), n))
+        open_ = np.flatnonzero(~verdict.already)
+        missed = verdict.decide(*self._propose(problem, open_, n))
         could_differ = blackbox.task == "classification" and blackbox.has_scores and blackbox.reader.labels_apart
-        if len(missed) and could_differ and not blackbox.strict:
+        if could_differ and not blackbox.strict:
             # Where `predict` and the largest score disagree (ties!), those queries are searched again by `predict`.
+            missed = np.union1d(missed, verdict.attempts_that_meet_the_goal(open_))
             with blackbox.asking_strictly():
                 missed = verdict.decide(*self._propose(problem, missed, n))
         verdict.say_why_missed(missed)

@@ -250,6 +250,18 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
     return kind
 
 
+def as_integers(values: np.ndarray[Any, np.dtype[np.float64]], dtype: Any) -> np.ndarray[Any, Any] | None:
+    """The values in an integer dtype of numpy, or None if some are fractions.
+
+    Those of an immutable feature may lie beyond 2^53, rounded; they must not be wrapped around.
+    """
+    if (values % 1 != 0).any():
+        return None
+    info = np.iinfo(_numpy_dtype(dtype))
+    most = float(info.max) if int(float(info.max)) <= info.max else np.nextafter(float(info.max), 0.0)
+    return np.asarray(np.clip(values, float(info.min), most).astype(info.dtype))
+
+
 def float_bytes(dtype: Any) -> int:
     """Bytes of a float dtype, pandas' own included; 8 for all others, whose values are computed as float64."""
     return min(_numpy_dtype(dtype).itemsize, 8) if pd.api.types.is_float_dtype(dtype) else 8

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.columns import (
-    EXACT,
     Direction,
     Feature,
+    as_integers,
     categorical_feature,
     checked,
     decimals_of,
@@ -291,9 +291,9 @@ class FeatureSpace:
             self.container == "frame" or self.array_dtype in dtypes
         )
         if len(dtypes) == 1 and not self.is_categorical.any() and plain:
-            cast = values.astype(self.features[0].dtype)
-            if cast.dtype.kind in "iu" and (cast != values).any():  # queries with fractions where training had none
-                cast = values
+            dtype = self.features[0].dtype
+            cast = as_integers(values, dtype) if dtype.kind in "iu" else values.astype(dtype)
+            cast = values.copy() if cast is None else cast  # queries have fractions where training had none
             return pd.DataFrame(cast, columns=self._index) if self.container == "frame" else cast
         frame = pd.DataFrame({f.name: self._column(j, values[:, j]) for j, f in enumerate(self.features)})
         return frame if self.container == "frame" else as_array(frame, np.dtype(self.array_dtype))
@@ -306,10 +306,11 @@ class FeatureSpace:
         feature = self.features[j]
         cells: Any
         if feature.kind != "categorical":
-            whole = pd.api.types.is_integer_dtype(feature.dtype)
-            too_large = whole and (np.abs(values) >= EXACT).any()  # of an immutable feature, whose cells are copied
-            cells = pd.array(values, dtype="float64")
-            cells = cells if too_large or (whole and (values % 1 != 0).any()) else cells.astype(feature.dtype)
+            whole = as_integers(values, feature.dtype) if pd.api.types.is_integer_dtype(feature.dtype) else values
+            if whole is None:  # queries have fractions where training had none
+                cells = pd.array(values, dtype="float64")
+            else:
+                cells = pd.array(whole).astype(feature.dtype)
         elif isinstance(feature.dtype, pd.CategoricalDtype):
             cells = pd.Categorical.from_codes(values.astype(int), dtype=feature.dtype)
         else:

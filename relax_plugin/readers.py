@@ -111,7 +111,7 @@ class TorchReader(Reader):
 
     def read(self, rows: Rows, want_labels: bool) -> Read:
         torch = sys.modules["torch"]
-        array = np.asarray(rows, dtype=np.float32)
+        array = np.array(rows, dtype=np.float32)  # a copy that can be written to
         device = next((parameter.device for parameter in self.model.parameters()), None)
         with SWITCHING:
             modes = [(module, module.training) for module in self.model.modules()]  # a frozen part stays frozen

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from relax_plugin.features import Rows
+from relax_plugin.blackbox import Answer
+from relax_plugin.features import Rows, Values
 from relax_plugin.problem import Booleans, Integers, Problem, Proposals
 from relax_plugin.results import Counterfactuals
 
@@ -42,14 +43,8 @@ class Verdict:
         query = pending[position]
         if len(query) == 0:
             return query
-        values, start = kept.values[query, slot], self.problem.start[query]
-        picked = self.rows[query] if isinstance(self.rows, np.ndarray) else self.rows.iloc[query]
-        blackbox, space = self.problem.blackbox, self.problem.space
-        delivered = space.restore(values, picked)
-        values = kept.values[query, slot] = space.values(delivered)
-        asked = blackbox.rows_asked
-        answer = blackbox.confirm(delivered)
-        np.add.at(self.problem.rows, query, (blackbox.rows_asked - asked) // len(query))
+        values, answer = self._confirmed(query, kept.values[query, slot])
+        kept.values[query, slot], start = values, self.problem.start[query]
         self.output[query, slot] = answer.output
         if self.scores is not None and answer.scores is not None:
             self.scores[query, slot] = answer.scores
@@ -58,6 +53,26 @@ class Verdict:
         self.found[query, slot] = met & few & self.problem.limits.rows(query).kept(values, start)
         self.found &= self._distinct()
         return np.unique(query[~met])
+
+    def attempts_that_meet_the_goal(self, pending: Integers) -> Integers:
+        """Of queries for which nothing was offered, those whose closest attempt does meet the goal by `predict`."""
+        attempts, start = self.proposals.values[pending, 0], self.problem.start[pending]
+        tried = ~self.proposals.offered[pending].any(axis=1) & (attempts != start).any(axis=1)
+        pending, attempts = pending[tried], attempts[tried]
+        if len(pending) == 0:
+            return pending
+        return pending[self.problem.goal.rows(pending).met(self._confirmed(pending, attempts)[1])]
+
+    def _confirmed(self, query: Integers, values: Values) -> tuple[Values, Answer]:
+        """The delivered cells of proposals, read back, and the model's own answer to them."""
+        blackbox, space = self.problem.blackbox, self.problem.space
+        delivered = space.restore(
+            values, self.rows[query] if isinstance(self.rows, np.ndarray) else self.rows.iloc[query]
+        )
+        asked = blackbox.rows_asked
+        answer = blackbox.confirm(delivered)
+        np.add.at(self.problem.rows, query, (blackbox.rows_asked - asked) // len(query))
+        return space.values(delivered), answer
 
     def say_why_missed(self, queries: Integers) -> None:
         """Note that what was proposed for these queries does not meet the goal: the model may have changed its mind."""

@@ -50,6 +50,21 @@ def test_large_integers_that_may_not_vary_are_delivered_exactly(dtype):
     assert [int(cell) for cell in array[:, 0, 0]] == [2**62 + 1, 2**60 + 3, 2**53 + 1, 5]
 
 
+def test_the_model_is_asked_with_integers_also_beside_large_ones():
+    rows = np.array([[1, 2**63 - 1, 3], [9, 2**60 + 3, 5], [4, 2**60, 3]], dtype=np.int64)
+    kinds, smallest = set(), []
+
+    def model(asked):
+        kinds.add(str(asked.dtype))
+        smallest.append(asked[:, 1].min())
+        return by(0, 4)(asked)
+
+    for categorical in ([], ["x2"]):
+        space = FeatureSpace.infer(rows, immutable=["x1"], categorical=categorical)
+        assert make_explainer("greedy", model, space).fit(rows).explain(rows).found.all()
+    assert kinds == {"int64"} and min(smallest) > 0
+
+
 # Grids.
 
 

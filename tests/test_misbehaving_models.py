@@ -344,3 +344,26 @@ def test_a_model_of_one_class_has_no_counterfactuals_and_its_attempts_are_number
         warnings.simplefilter("ignore")
         result = ReLAX(OneClass(), effort=effort, config=config, progress=False).fit(ROWS).explain(ROWS[:9], n=2)
     assert not result.found.any() and np.isfinite(result.values).all()
+
+
+class Tied:
+    """At "y" both classes have one half; `predict` takes the last of them, the largest score is the first."""
+
+    _estimator_type, classes_ = "classifier", np.array([0, 1])
+
+    def predict_proba(self, rows):
+        return np.where((rows[["t"]] == "y").to_numpy(), [[0.5, 0.5]], [[1.0, 0.0]])
+
+    def predict(self, rows):
+        return (rows["t"] == "y").to_numpy().astype(int)
+
+
+@pytest.mark.parametrize("place", range(6))
+@pytest.mark.parametrize("name", ["greedy", "move-table", "surrogate-search", "relax-global"])
+def test_an_attempt_that_meets_the_goal_by_predict_is_found_though_fit_saw_no_tie(name, place):
+    rows = pd.DataFrame({"t": ["y" if i == place else "x" for i in range(6)] * 4})
+    options = {"config": TINY, "progress": False} if name.startswith("relax") else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = make_explainer(name, Tied(), **options).fit(rows[:6]).explain(pd.DataFrame({"t": ["x"]}))
+    assert result.found.all() and result.frame["t"].tolist() == ["y"]
