@@ -307,10 +307,8 @@ class FeatureSpace:
         cells: Any
         if feature.kind != "categorical":
             whole = as_integers(values, feature.dtype) if pd.api.types.is_integer_dtype(feature.dtype) else values
-            if whole is None:  # queries have fractions where training had none
-                cells = pd.array(values, dtype="float64")
-            else:
-                cells = pd.array(whole).astype(feature.dtype)
+            fractions = pd.array(values, dtype="float64")  # which queries may have where training had none
+            cells = fractions if whole is None else pd.array(whole).astype(feature.dtype)
         elif isinstance(feature.dtype, pd.CategoricalDtype):
             cells = pd.Categorical.from_codes(values.astype(int), dtype=feature.dtype)
         else:
