@@ -18,8 +18,8 @@ from relax_plugin.baselines.neural import Network, NetworkExplainer
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import BoundGoal, Goal
 from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
-from relax_plugin.refine import undo
-from relax_plugin.slots import fill_slots
+from relax_plugin.search.diverse import fill_slots
+from relax_plugin.search.refine import undo
 
 STEPS = 50  # at most; the paper needs three or fewer, the authors' program allows 50
 MOST_STEPS = 1_000_000

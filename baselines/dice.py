@@ -19,7 +19,7 @@ from relax_plugin.errors import MissingExtraError
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
 from relax_plugin.problem import Floats, Problem, Proposals
-from relax_plugin.refine import undo
+from relax_plugin.search.refine import undo
 
 SEVERAL = 5  # proposals asked for where some of them may have to be passed over
 SURE = 1e-6  # least distance of a probability from 1/2, so that no tie hides what the label says

@@ -24,7 +24,7 @@ from relax_plugin.errors import InputError, did_you_mean
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
 from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
-from relax_plugin.trees import Trees
+from relax_plugin.trees.ensemble import Trees
 
 EPSILONS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)  # standard deviations
 LEAST_EPSILON, MOST_EPSILON = 1e-6, 1e6  # standard deviations

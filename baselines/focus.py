@@ -21,9 +21,9 @@ from relax_plugin.baselines.tree_explainer import TreeExplainer
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
 from relax_plugin.problem import Floats, Integers, Problem, Proposals
-from relax_plugin.refine import undo
-from relax_plugin.slots import fill_slots
-from relax_plugin.trees import Trees
+from relax_plugin.search.diverse import fill_slots
+from relax_plugin.search.refine import undo
+from relax_plugin.trees.ensemble import Trees
 
 if TYPE_CHECKING:
     import torch
@@ -110,7 +110,7 @@ class Focus(TreeExplainer):
         return made
 
     def _solve(self, problem: Problem, rng: np.random.Generator) -> Proposals:
-        from relax_plugin.networks import one_thread  # which imports torch
+        from relax_plugin.world_model.layers import one_thread  # which imports torch
 
         made = Proposals.empty(problem, 1)
         with one_thread():

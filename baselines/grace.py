@@ -18,7 +18,7 @@ from relax_plugin.baselines.neural import NetworkExplainer
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import BoundGoal, Goal
 from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
-from relax_plugin.slots import fill_slots
+from relax_plugin.search.diverse import fill_slots
 
 MOST_FEATURES = 5  # K of the paper
 GAMMA = 0.5  # γ of the paper

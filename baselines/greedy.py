@@ -8,9 +8,9 @@ from relax_plugin.base import CounterfactualExplainer, Supports, flag, real_numb
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
 from relax_plugin.problem import Problem, Proposals
-from relax_plugin.refine import refine
-from relax_plugin.slots import fill_slots
-from relax_plugin.stepwise import Moves, greedy_search
+from relax_plugin.search.diverse import fill_slots
+from relax_plugin.search.greedy import Moves, greedy_search
+from relax_plugin.search.refine import refine
 
 MOST_QUANTILES = 10_000  # each asks a model row a feature, a query and a step
 

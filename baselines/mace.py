@@ -19,17 +19,17 @@ from typing import Any
 import numpy as np
 
 from relax_plugin.base import CounterfactualExplainer, Supports, real_number
-from relax_plugin.baselines.tree_cells import Cells, trees_over, why_no_trees_over
 from relax_plugin.baselines.tree_explainer import TreeExplainer
-from relax_plugin.baselines.tree_goals import Aim, aim_at
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import MissingExtraError
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
 from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
-from relax_plugin.refine import refine, undo
-from relax_plugin.slots import fill_slots
-from relax_plugin.trees import Trees
+from relax_plugin.search.diverse import fill_slots
+from relax_plugin.search.refine import refine, undo
+from relax_plugin.trees.aims import Aim, aim_at
+from relax_plugin.trees.cells import Cells, trees_over, why_no_trees_over
+from relax_plugin.trees.ensemble import Trees
 
 UNITS = 1_000_000  # of distance, in one standard deviation
 MOST_UNITS = 2**31 - 1  # the solver's largest number; from a query that is further away, units are larger

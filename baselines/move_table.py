@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from relax_plugin.base import Supports
-from relax_plugin.environment import Episodes, Observer
 from relax_plugin.features import Values
-from relax_plugin.guided import GuidedExplainer
 from relax_plugin.problem import Floats
-from relax_plugin.search import Ranker
+from relax_plugin.search.beam import Ranker
+from relax_plugin.search.searcher import GuidedExplainer
+from relax_plugin.search.state import Episodes, Observer
 
 TABLE_ROWS = 300  # training rows the effects are averaged over
 

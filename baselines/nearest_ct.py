@@ -10,7 +10,7 @@ from relax_plugin.blackbox import Answer
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
 from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
-from relax_plugin.refine import undo
+from relax_plugin.search.refine import undo
 
 CHUNK = 256  # queries whose neighbours are asked about together
 DISTANCES = 4_000_000  # between queries and training rows that are held at once: bounds the memory

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from relax_plugin.base import Supports, real_number, whole_number
-from relax_plugin.config import LEAST_QUERY_BUDGET, ReLAXConfig
 from relax_plugin.features import FeatureSpace, Values
 from relax_plugin.goal import Goal
-from relax_plugin.guided import GuidedExplainer
-from relax_plugin.imagination import imagine
-from relax_plugin.lookahead import LookaheadRanker
-from relax_plugin.search import Ranker
+from relax_plugin.search.beam import Ranker
+from relax_plugin.search.searcher import GuidedExplainer
+from relax_plugin.world_model import LEAST_QUERY_BUDGET
+from relax_plugin.world_model.lookahead import LookaheadRanker
+from relax_plugin.world_model.sampling import Mixing, imagine
 
 MOST_QUERY_BUDGET = 10_000_000  # the copy is fitted to all of them at once
 
@@ -64,7 +64,7 @@ class SurrogateSearch(GuidedExplainer):
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         self._prepare(values)
         left = int(self.query_budget) - self.fit_rows_
-        self.world_model_ = imagine(self.blackbox_, values, self.known_, left, ReLAXConfig(), rng, for_search=True)
+        self.world_model_ = imagine(self.blackbox_, values, self.known_, left, Mixing(), rng, for_search=True)
 
     def _ranker(self, wide: bool) -> Ranker:
         return LookaheadRanker(self.world_model_, self.observer_, thorough=wide)

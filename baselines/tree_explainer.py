@@ -6,8 +6,8 @@ from relax_plugin.base import CounterfactualExplainer, Supports
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import UnsupportedError
 from relax_plugin.features import FeatureSpace, Values
-from relax_plugin.tree_readers import read_trees, why_unreadable
-from relax_plugin.trees import Trees
+from relax_plugin.trees.ensemble import Trees
+from relax_plugin.trees.readers import read_trees, why_unreadable
 
 
 class TreeExplainer(CounterfactualExplainer):

@@ -17,8 +17,8 @@
 import numpy as np
 import pandas as pd
 
-from relax_plugin.evaluation.episodes import action_names, environment_of, episodes_picture, follow
 from relax_plugin.evaluation.toy import toy_task
+from relax_plugin.teaching.rollouts import action_names, environment_of, episodes_picture, follow
 
 task = toy_task("network")
 person = pd.DataFrame({"income": [30.0], "debt": [40.0]})
@@ -65,7 +65,7 @@ pd.DataFrame({"action": action_names(env.observer.actions), "allowed": info["all
 # %% [markdown]
 # Then it chooses *how much*: a number from 0 to 1, the share of the way to the end of the feature's range. (The paper
 # has one action for each feature and a signed number that is added to it. Two directions with a share each were easier
-# to learn; `relax_plugin/config.py` lists this and all other deviations from the paper.)
+# to learn; `relax_plugin/agent/config.py` lists this and all other deviations from the paper.)
 #
 # ## The first move
 #

@@ -18,15 +18,15 @@ from dataclasses import replace
 import pandas as pd
 
 from relax_plugin import ReLAX, ReLAXConfig
-from relax_plugin.evaluation.episodes import action_names, environment_of
-from relax_plugin.evaluation.learning import (
+from relax_plugin.evaluation.toy import toy_task
+from relax_plugin.teaching.learning import (
     WatchedReLAX,
     learning_curves,
     learning_slider,
     paths_over_time,
     small_multiples,
 )
-from relax_plugin.evaluation.toy import toy_task
+from relax_plugin.teaching.rollouts import action_names, environment_of
 
 task = toy_task("network")
 config = ReLAXConfig(training="model", steps=100, episodes=64, updates_per_step=2, batch=64)
@@ -96,7 +96,7 @@ table.round(2)
 # - **validity** and **features changed**: the policy itself, without exploring, on rows set aside for this. The agent
 #   that is kept (the dashed line) is the best on these rows, not the last one. One number chooses it, `objective`: what
 #   counts most is validity, then how few features change, then how short the distance is (`score` in
-#   `relax_plugin/training.py`).
+#   `relax_plugin/agent/training.py`).
 # - **exploration ε**: the share of moves that are random. It falls by a plan.
 # - **TD error**: the difference between what the agent expected of a move and what came of it, on average over a batch.
 # - **priorities**: the agent learns from stored moves, and more often from those that surprised it. The panel shows how
@@ -118,7 +118,7 @@ history.loc[history["step"].isin([kept, 100]), columns].round(3)
 #
 # That is the idea. In the paper's formula, though, the term of the actions is *added* to the loss L'_π, which training
 # makes small: the printed sign penalises new actions. Here a positive `action_curiosity` draws the agent to what is
-# new; -1, with `state_curiosity=1`, would be the printed form (deviation 3 in `relax_plugin/config.py`).
+# new; -1, with `state_curiosity=1`, would be the printed form (deviation 3 in `relax_plugin/agent/config.py`).
 #
 # Does curiosity help here? We train without shaping (the hint of lesson 3), which would blur the question: three seeds
 # without curiosity, three with small positive weights.
@@ -157,7 +157,7 @@ table.round(3)
 # have won. Look at the spreads as well: a setting whose seeds agree is worth something even if its mean is no better,
 # but three seeds tell little about a spread. On this toy a random move often wins, so there is little to be curious
 # about. On the paper's data sets small weights made no difference either, and as printed curiosity drowned the reward
-# (`relax_plugin/config.py` says so), so the default weight is 0. That is a finding about these tasks, not about
+# (`relax_plugin/agent/config.py` says so), so the default weight is 0. That is a finding about these tasks, not about
 # curiosity: where a goal takes many right moves in a row, it may be needed.
 #
 # ## What to remember

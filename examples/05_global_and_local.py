@@ -8,7 +8,7 @@
 # We let the agents play by their policy alone, as in the paper (`effort="policy"`). By default this package also
 # searches and takes back what is not needed, which helps both and would hide the difference. One thing is not as in the
 # paper: Local delivers the best counterfactual that it saw in fine-tuning, or Global's if that is better, not what its
-# policy finds at the end (deviation 12 in `relax_plugin/config.py`).
+# policy finds at the end (deviation 12 in `relax_plugin/agent/config.py`).
 
 # %% [markdown]
 # ## The toy: one agent for all
@@ -25,10 +25,10 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin import ReLAX, ReLAXConfig
-from relax_plugin.evaluation.learning import learning_curves
-from relax_plugin.evaluation.plane import plane
 from relax_plugin.evaluation.tasks import load_task
 from relax_plugin.evaluation.toy import toy_task
+from relax_plugin.pages.plane import plane
+from relax_plugin.teaching.learning import learning_curves
 
 config = ReLAXConfig(training="model", steps=100, episodes=64, updates_per_step=2, batch=64)
 config = replace(config, start_pool=512)

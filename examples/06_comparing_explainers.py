@@ -17,10 +17,11 @@
 import tempfile
 
 from relax_plugin import ReLAXConfig
-from relax_plugin.datasets import load_task
-from relax_plugin.evaluation import metrics, plots, tables
+from relax_plugin.evaluation import metrics, tables
 from relax_plugin.evaluation.judge import Method
 from relax_plugin.evaluation.runner import Plan, run
+from relax_plugin.evaluation.tasks import load_task
+from relax_plugin.pages import plots
 
 load_task("breast_cancer/rf").space
 

@@ -26,7 +26,7 @@ from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 from traitlets.config import Config
 
-from relax_plugin.evaluation.files import write_text
+from relax_plugin.files import write_text
 
 EXAMPLES = Path(__file__).resolve().parent
 OUTPUT = EXAMPLES.parent / "lessons"

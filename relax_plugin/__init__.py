@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from relax_plugin.agent.config import ReLAXConfig
+    from relax_plugin.agent.explainer import ReLAX
     from relax_plugin.base import CounterfactualExplainer, list_explainers, make_explainer
     from relax_plugin.blackbox import BlackBox
-    from relax_plugin.config import ReLAXConfig
-    from relax_plugin.explainer import ReLAX
     from relax_plugin.features import FeatureSpace
     from relax_plugin.goal import Goal
     from relax_plugin.results import Counterfactuals
@@ -35,8 +35,8 @@ _MODULE_OF = {
     "Counterfactuals": "relax_plugin.results",
     "FeatureSpace": "relax_plugin.features",
     "Goal": "relax_plugin.goal",
-    "ReLAX": "relax_plugin.explainer",
-    "ReLAXConfig": "relax_plugin.config",
+    "ReLAX": "relax_plugin.agent.explainer",
+    "ReLAXConfig": "relax_plugin.agent.config",
     "list_explainers": "relax_plugin.base",
     "make_explainer": "relax_plugin.base",
 }

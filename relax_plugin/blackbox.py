@@ -21,7 +21,7 @@ from relax_plugin.features import FeatureSpace, Rows, Values
 from relax_plugin.readers import Reader, make_reader, told_task
 
 if TYPE_CHECKING:
-    from relax_plugin.fast_trees import FastTrees
+    from relax_plugin.trees.fast import FastTrees
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Task = Literal["auto", "classification", "regression"]
@@ -159,7 +159,7 @@ class BlackBox:
         answer = self._learn(values)
         self._see_whether_it_repeats_itself(values[:ASKED_AGAIN], answer)
         if self.accelerate is not None and self.space is not None:
-            from relax_plugin.fast_trees import fast_trees  # whose readers import much of scikit-learn
+            from relax_plugin.trees.fast import fast_trees  # whose readers import much of scikit-learn
 
             checked = len(values) if self.task == "regression" else (len(values) + 1) // 2  # these `predict` answered
             answered = values, answer.output[:checked], answer.scores

@@ -26,8 +26,8 @@ ENTRY_POINT_GROUP = "relax_plugin.explainers"
 # name -> (where the class is, options that make it this method)
 BUILT_IN: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(
     {
-        "relax-global": ("relax_plugin.explainer:ReLAX", {"variant": "global"}),
-        "relax-local": ("relax_plugin.explainer:ReLAX", {"variant": "local"}),
+        "relax-global": ("relax_plugin.agent.explainer:ReLAX", {"variant": "global"}),
+        "relax-local": ("relax_plugin.agent.explainer:ReLAX", {"variant": "local"}),
         "nearest-ct": ("relax_plugin.baselines.nearest_ct:NearestCT", {}),
         "greedy": ("relax_plugin.baselines.greedy:Greedy", {}),
         "move-table": ("relax_plugin.baselines.move_table:MoveTable", {}),

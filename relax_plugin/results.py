@@ -263,7 +263,7 @@ class Counterfactuals:
 
     def plot(self, query: int = 0) -> "Figure":
         """The changes of one query's counterfactuals as arrows, with the values they lead from and to."""
-        from relax_plugin.drawing import changes_as_arrows
+        from relax_plugin.pages.drawing import changes_as_arrows
 
         if not 0 <= query < len(self):
             raise InputError(f"there is no query {query}; there are {len(self)}, from 0 on.")

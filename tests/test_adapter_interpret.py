@@ -395,5 +395,5 @@ def test_wheel_in_a_fresh_environment_plugs_into_interpret(tmp_path: Path) -> No
     """
     printed = run(python, code, tmp_path).splitlines()
     assert Path(printed[0]) == packages / "relax_plugin" / "adapters" / "interpret.py"
-    assert printed[-1] == "relax_plugin.explainer True True True True True"
+    assert printed[-1] == "relax_plugin.agent.explainer True True True True True"
     assert "Row 0: predicted" in (tmp_path / "page.html").read_text()

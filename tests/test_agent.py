@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from relax_plugin import ReLAXConfig
-from relax_plugin.agent import Agent
-from relax_plugin.networks import Adam
-from relax_plugin.replay import Transitions
+from relax_plugin.agent.pdqn import Agent
+from relax_plugin.agent.replay import Transitions
+from relax_plugin.world_model.layers import Adam
 
 INPUTS, ACTIONS = 6, 5
 CONFIG = ReLAXConfig(hidden=16, batch=32, learning_rate=3e-3)

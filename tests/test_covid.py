@@ -17,16 +17,17 @@ import pandas as pd
 import pytest
 
 from relax_plugin import datasets
+from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.cli import main
-from relax_plugin.config import ReLAXConfig
 from relax_plugin.datasets import covid
 from relax_plugin.errors import InputError, MissingDataError, UnknownNameError
-from relax_plugin.evaluation.svg import inline
-from relax_plugin.reproduction import case_study, paper
-from relax_plugin.reproduction.covid import FREE, METHODS, Settings, combine, study
-from relax_plugin.reproduction.covid_discussion import directions, discussion, summary, transfer
-from relax_plugin.reproduction.covid_pictures import picture
-from relax_plugin.reproduction.page import render
+from relax_plugin.pages.svg import inline
+from relax_plugin.reproduction.claims import paper
+from relax_plugin.reproduction.covid import section as case_study
+from relax_plugin.reproduction.covid.discussion import directions, discussion, summary, transfer
+from relax_plugin.reproduction.covid.pictures import picture
+from relax_plugin.reproduction.covid.study import FREE, METHODS, Settings, combine, study
+from relax_plugin.reproduction.report.page import render
 
 HOME = os.environ.get("RELAX_DATA_HOME")
 needs_the_table = pytest.mark.skipif(

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from relax_plugin import ReLAXConfig
-from relax_plugin.agent import Agent, copy_without_gradient
-from relax_plugin.curiosity import RandomNetworkDistillation, action_inputs
+from relax_plugin.agent.curiosity import RandomNetworkDistillation, action_inputs
+from relax_plugin.agent.pdqn import Agent, copy_without_gradient
 
 
 def distillation(members=1, inputs=4, seed=0):

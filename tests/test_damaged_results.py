@@ -12,9 +12,9 @@ import pytest
 
 from relax_plugin.cli import main
 from relax_plugin.errors import SavedFileError
-from relax_plugin.evaluation.files import replacing, write_text
 from relax_plugin.evaluation.runner import Store, load_rows
 from relax_plugin.evaluation.store import read_unit
+from relax_plugin.files import replacing, write_text
 from relax_plugin.reproduction import run as run_module
 from relax_plugin.reproduction.plan import Case
 from relax_plugin.reproduction.run import Folder, reproduce

@@ -12,9 +12,10 @@ from reference.environment import Episode, Instance, Model
 from reference.tiny import mixed_labels, mixed_probabilities, mixed_rows, mixed_signal, mixed_space
 
 from relax_plugin import BlackBox, FeatureSpace, Goal, ReLAXConfig
-from relax_plugin.actions import ActionTable
-from relax_plugin.environment import CounterfactualEnv, Episodes, Observer
-from relax_plugin.starts import draw_starts, typical_gap
+from relax_plugin.agent.environment import CounterfactualEnv
+from relax_plugin.agent.starts import draw_starts, typical_gap
+from relax_plugin.search.actions import ActionTable
+from relax_plugin.search.state import Episodes, Observer
 
 MAX_CHANGES = 3
 CONFIG = ReLAXConfig(start_pool=30, masked_share=0.5, bounded_share=0.5, distance_weight=0.07)

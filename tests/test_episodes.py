@@ -7,9 +7,11 @@ from matplotlib.figure import Figure
 from reference.tiny import QUICK, mixed_rows, mixed_space
 
 from relax_plugin import ReLAX, ReLAXConfig
-from relax_plugin.actions import ActionTable
 from relax_plugin.errors import InputError
-from relax_plugin.evaluation.episodes import (
+from relax_plugin.evaluation.tasks import load_task
+from relax_plugin.evaluation.toy import toy_task
+from relax_plugin.search.actions import ActionTable
+from relax_plugin.teaching.rollouts import (
     MOST_REWARDS,
     action_names,
     environment_of,
@@ -18,8 +20,6 @@ from relax_plugin.evaluation.episodes import (
     outcome,
     policy_of,
 )
-from relax_plugin.evaluation.tasks import load_task
-from relax_plugin.evaluation.toy import toy_task
 
 TASK = toy_task("network")
 QUERIES = TASK.X_test[:10]

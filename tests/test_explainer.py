@@ -29,11 +29,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from relax_plugin import BlackBox, FeatureSpace, Goal, ReLAX
+from relax_plugin.agent.local import explain_locally
+from relax_plugin.agent.starts import around
 from relax_plugin.errors import InputError, ModelError, NotFittedError, SavedFileError
-from relax_plugin.local import explain_locally
 from relax_plugin.problem import Problem
-from relax_plugin.search import Budget, guided_search
-from relax_plugin.starts import around
+from relax_plugin.search.beam import Budget, guided_search
 
 ROWS = gaussian_rows()
 QUERIES = gaussian_rows(40, seed=7)

@@ -16,8 +16,8 @@ from relax_plugin.baselines.feat_tweak import EPSILONS, FeatTweak, tweaked
 from relax_plugin.errors import InputError, UnsupportedError
 from relax_plugin.evaluation.judge import Method, Unit, judge
 from relax_plugin.problem import Problem
-from relax_plugin.tree_readers import read_trees
-from relax_plugin.trees import Decision, Tree, Trees
+from relax_plugin.trees.ensemble import Decision, Tree, Trees
+from relax_plugin.trees.readers import read_trees
 
 RNG = np.random.default_rng(2)
 NAMES = ["a", "b", "c", "d"]

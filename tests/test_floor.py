@@ -22,11 +22,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from relax_plugin import BlackBox, Counterfactuals, FeatureSpace, Goal, make_explainer
-from relax_plugin.baselines.tree_cells import Cells, trees_over
 from relax_plugin.errors import GoalError, InputError, NotFittedError, UnsupportedError
-from relax_plugin.evaluation.floor import Floor, certify, floor
 from relax_plugin.evaluation.tasks import load_task
-from relax_plugin.tree_readers import read_trees
+from relax_plugin.trees.cells import Cells, trees_over
+from relax_plugin.trees.floor import Floor, certify, floor
+from relax_plugin.trees.readers import read_trees
 
 lightgbm = pytest.importorskip("lightgbm")
 xgboost = pytest.importorskip("xgboost")

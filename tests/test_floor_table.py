@@ -10,11 +10,11 @@ import pytest
 
 from relax_plugin.cli import main
 from relax_plugin.evaluation import floor_table
-from relax_plugin.evaluation.floor import Floor
 from relax_plugin.evaluation.floor_table import above_floor, stored_floor
 from relax_plugin.evaluation.judge import COLUMNS, Method, Unit
 from relax_plugin.evaluation.runner import load_rows
 from relax_plugin.evaluation.tasks import load_task
+from relax_plugin.trees.floor import Floor
 
 UNSOLVED = float("nan")
 BEST = Floor(

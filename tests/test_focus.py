@@ -14,7 +14,7 @@ from relax_plugin.baselines import focus
 from relax_plugin.baselines.focus import Focus, SoftTrees, paths
 from relax_plugin.errors import InputError
 from relax_plugin.evaluation.judge import Method, Unit, judge
-from relax_plugin.tree_readers import read_trees
+from relax_plugin.trees.readers import read_trees
 
 RNG = np.random.default_rng(5)
 NAMES = ["a", "b", "c", "d"]

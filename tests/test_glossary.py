@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 GLOSSARY = ROOT / "examples" / "GLOSSARY.md"
 
-# The last two cells of a line: | `Agent.learn.target` | [relax_plugin/agent.py:84](../relax_plugin/agent.py#L84) |
+# The last two cells of a line: | `Agent.learn.target` | [relax_plugin/agent/pdqn.py:84](../relax_plugin/agent.py#L84) |
 PLACE = re.compile(
     r"\| `(?P<name>[\w.]+)` \| \[(?P<file>[\w/.]+):(?P<line>\d+)\]\(\.\./(?P<link>[\w/.]+)#L(?P<to>\d+)\) \|$"
 )
@@ -88,7 +88,7 @@ def test_the_name_stands_in_the_line_and_the_link_leads_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "file"), [("Agent.learn.aim", "relax_plugin/agent.py"), ("Agent", "relax_plugin/agents.py")]
+    ("name", "file"), [("Agent.learn.aim", "relax_plugin/agent/pdqn.py"), ("Agent", "relax_plugin/agents.py")]
 )
 def test_what_does_not_exist_is_noticed(name, file) -> None:
     with pytest.raises(LookupError, match="the glossary names"):

@@ -25,11 +25,11 @@ from reference.tiny import (
 from sklearn.base import clone
 
 from relax_plugin import BlackBox, FeatureSpace, Goal, ReLAX, ReLAXConfig, imagination, world_model
+from relax_plugin.agent.config import AGENT_STEPS, SEARCH_STEPS
 from relax_plugin.baselines.surrogate_search import SurrogateSearch
-from relax_plugin.config import AGENT_STEPS, SEARCH_STEPS
 from relax_plugin.errors import InputError, UnsupportedError
-from relax_plugin.imagination import ENOUGH, ROUND, imagine, moved
-from relax_plugin.stepwise import Moves
+from relax_plugin.search.greedy import Moves
+from relax_plugin.world_model.sampling import ENOUGH, ROUND, Mixing, imagine, moved
 
 ROWS = gaussian_rows()
 QUERIES = gaussian_rows(40, seed=7)
@@ -90,7 +90,7 @@ def imagined(model, rows):
     blackbox = BlackBox(model, FeatureSpace.infer(ROWS))
     known = ROWS[:64], blackbox.learn(ROWS[:64])
     model.forget()
-    return imagine(blackbox, ROWS, known, rows, ReLAXConfig(), np.random.default_rng(0))
+    return imagine(blackbox, ROWS, known, rows, Mixing(), np.random.default_rng(0))
 
 
 def same_answers(one, other):
@@ -127,8 +127,8 @@ def two_class():
     ],
 )
 def test_an_agent_is_trained_for_less_beside_a_world_model(kind, options, steps, epochs, monkeypatch):
-    monkeypatch.setattr("relax_plugin.training.AGENT_STEPS", 7)
-    monkeypatch.setattr("relax_plugin.explainer.SEARCH_STEPS", 4)
+    monkeypatch.setattr("relax_plugin.agent.training.AGENT_STEPS", 7)
+    monkeypatch.setattr("relax_plugin.agent.explainer.SEARCH_STEPS", 4)
     monkeypatch.setattr(imagination, "EPOCHS", 3)
     monkeypatch.setattr(imagination, "SEARCH_EPOCHS", 2)
     seen, fit = [], world_model.WorldModel.fit

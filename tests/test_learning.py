@@ -12,16 +12,16 @@ from PIL import Image
 
 from relax_plugin import ReLAX, ReLAXConfig
 from relax_plugin.errors import InputError
-from relax_plugin.evaluation.episodes import environment_of, follow, policy_of
-from relax_plugin.evaluation.learning import (
+from relax_plugin.evaluation.toy import toy_task
+from relax_plugin.teaching.learning import (
     WatchedReLAX,
     learning_curves,
     learning_slider,
     paths_over_time,
     small_multiples,
 )
-from relax_plugin.evaluation.slider import Slider
-from relax_plugin.evaluation.toy import toy_task
+from relax_plugin.teaching.rollouts import environment_of, follow, policy_of
+from relax_plugin.teaching.slider import Slider
 
 TASK = toy_task("network")
 QUERIES = TASK.X_test[:6]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from reference.problems import problem_of
 
-from relax_plugin.local import BestSeen, rank_cost
+from relax_plugin.agent.local import BestSeen, rank_cost
 
 STARTS = [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]
 

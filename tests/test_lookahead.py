@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relax_plugin import BlackBox, FeatureSpace, Goal
-from relax_plugin.actions import ActionTable
-from relax_plugin.environment import Episodes, Observer
-from relax_plugin.lookahead import SOLVED, LookaheadRanker, TakingTurns
-from relax_plugin.world_model import WorldModel
+from relax_plugin.search.actions import ActionTable
+from relax_plugin.search.state import Episodes, Observer
+from relax_plugin.world_model.lookahead import SOLVED, LookaheadRanker, TakingTurns
+from relax_plugin.world_model.model import WorldModel
 
 TRAINING = pd.DataFrame({name: [-1.0, 1.0] for name in "abc"})  # mean 0 and scale 1 each
 BOUNDS = {"a": (-4.0, 4.0), "b": (-4.0, 4.0), "c": (-1.0, 1.0)}
@@ -183,6 +183,6 @@ def test_turns_are_taken_row_by_row_and_go_as_far_as_the_lookahead_says():
 def test_many_states_are_looked_ahead_of_in_blocks(monkeypatch):
     states = np.random.default_rng(0).uniform(-1.0, 1.0, (40, 3)).tolist()
     whole = ranked(states)
-    monkeypatch.setattr("relax_plugin.lookahead.ROWS_AT_ONCE", 20)  # three states of six actions
+    monkeypatch.setattr("relax_plugin.world_model.lookahead.ROWS_AT_ONCE", 20)  # three states of six actions
     for one, other in zip(whole, ranked(states), strict=True):
         np.testing.assert_array_equal(one, other)

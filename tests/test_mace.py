@@ -21,9 +21,9 @@ from sklearn.linear_model import LogisticRegression
 
 from relax_plugin import BlackBox, Counterfactuals, FeatureSpace, Goal, make_explainer
 from relax_plugin.errors import InputError, MissingExtraError, UnsupportedError
-from relax_plugin.evaluation.floor import floor
 from relax_plugin.evaluation.tasks import load_task
 from relax_plugin.limits import Limits
+from relax_plugin.trees.floor import floor
 
 pytest.importorskip("z3")
 xgboost = pytest.importorskip("xgboost")

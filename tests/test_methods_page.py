@@ -17,10 +17,11 @@ from reference.misbehaving import announced
 from reference.sample_rows import LOANS, PRICES, SKIP_REASON, TIME_OUT_REASON, sample_rows
 
 from relax_plugin.cli import main
-from relax_plugin.evaluation import methods, tables
-from relax_plugin.evaluation.described import describe
+from relax_plugin.evaluation import tables
 from relax_plugin.evaluation.judge import Method, Unit
-from relax_plugin.evaluation.readable import NOTHING
+from relax_plugin.pages import methods
+from relax_plugin.pages.method_card import describe
+from relax_plugin.pages.table_columns import NOTHING
 from relax_plugin.registry import BUILT_IN
 
 OWN = ("greedy", "move-table", "surrogate-search")

@@ -286,7 +286,7 @@ def test_an_interrupted_fit_leaves_nothing_half(monkeypatch):
         raise KeyboardInterrupt
 
     explainer = ReLAX(Honest(), config=TINY, progress=False)
-    monkeypatch.setattr("relax_plugin.explainer.draw_starts", interrupted)
+    monkeypatch.setattr("relax_plugin.agent.explainer.draw_starts", interrupted)
     with pytest.raises(KeyboardInterrupt):
         explainer.fit(ROWS)
     assert [name for name in vars(explainer) if name.endswith("_")] == []
@@ -295,7 +295,7 @@ def test_an_interrupted_fit_leaves_nothing_half(monkeypatch):
     monkeypatch.undo()
     expected = explainer.fit(ROWS).explain(ROWS[:10])
     kept = dict(vars(explainer))
-    monkeypatch.setattr("relax_plugin.explainer.draw_starts", interrupted)
+    monkeypatch.setattr("relax_plugin.agent.explainer.draw_starts", interrupted)
     with pytest.raises(KeyboardInterrupt):
         explainer.fit(ROWS.assign(e=1.0 * np.arange(len(ROWS))))
     assert vars(explainer) == kept, "a refit that was interrupted leaves the old fit"

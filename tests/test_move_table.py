@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from relax_plugin import BlackBox, FeatureSpace, Goal, make_explainer
-from relax_plugin.actions import ActionTable
 from relax_plugin.baselines.move_table import TableRanker
-from relax_plugin.environment import Episodes, Observer
+from relax_plugin.search.actions import ActionTable
+from relax_plugin.search.state import Episodes, Observer
 
 TRAINING = pd.DataFrame({"a": [-1.0, 1.0], "b": [-1.0, 1.0]})
 BOUNDS = {"a": (-4.0, 4.0), "b": (-4.0, 4.0)}

@@ -99,9 +99,9 @@ def test_adapters_import_only_what_every_explainer_has() -> None:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("from relax_plugin.search import beam", "search"),
-        ("import relax_plugin.agent", "agent"),
-        ("def f():\n    from relax_plugin.explainer import ReLAX", "explainer"),
+        ("from relax_plugin.search.beam import beam", "search"),
+        ("import relax_plugin.agent.pdqn", "agent"),
+        ("def f():\n    from relax_plugin.agent.explainer import ReLAX", "explainer"),
         ("from relax_plugin import datasets", "datasets"),
         ("from relax_plugin import ReLAX", ""),
         ("from relax_plugin.baselines.nearest import Nearest", "baselines.nearest"),

@@ -7,9 +7,9 @@ import pytest
 from relax_plugin import make_explainer
 from relax_plugin.errors import InputError, UnknownNameError
 from relax_plugin.evaluation.judge import Method, Unit, judge
-from relax_plugin.evaluation.plane import Moves, plane
 from relax_plugin.evaluation.tasks import load_task
 from relax_plugin.evaluation.toy import FAMILIES, largest_debt, toy_rows, toy_task
+from relax_plugin.pages.plane import Moves, plane
 
 QUERIES = 10
 

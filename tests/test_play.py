@@ -12,13 +12,14 @@ import pandas as pd
 import pytest
 
 from relax_plugin import ReLAX, ReLAXConfig, make_explainer
+from relax_plugin.agent.environment import CounterfactualEnv
+from relax_plugin.agent.history import History
 from relax_plugin.cli import main
-from relax_plugin.environment import CounterfactualEnv, Episodes
 from relax_plugin.errors import InputError
-from relax_plugin.evaluation import play as module
-from relax_plugin.evaluation.episodes import action_names
-from relax_plugin.evaluation.play import AGENTS, Playground, page_data, play, render, untrained
-from relax_plugin.training import History
+from relax_plugin.search.state import Episodes
+from relax_plugin.teaching import play as module
+from relax_plugin.teaching.play import AGENTS, Playground, page_data, play, render, untrained
+from relax_plugin.teaching.rollouts import action_names
 
 LARGEST_PAGE = 1_500_000  # bytes
 CHECKED = 25  # points stepped by hand
@@ -118,7 +119,7 @@ def test_greedy_and_refined_answers_are_those_of_the_explainers(playground) -> N
 
 def test_untrained_agent_is_the_one_training_begins_with(playground, monkeypatch) -> None:
     task = playground.task
-    monkeypatch.setattr("relax_plugin.explainer.train", lambda *_, **__: History())
+    monkeypatch.setattr("relax_plugin.agent.explainer.train", lambda *_, **__: History())
     fresh = ReLAX(task.model, task.space, config=ReLAXConfig(training="model"), seed=0).fit(task.X_train)
     weights = untrained(playground.explainer).weights_by_name()
     assert all((weights[name] == weight).all() for name, weight in fresh.agent_.weights_by_name().items())

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relax_plugin.config import ReLAXConfig
-from relax_plugin.evaluation.play import Playground, pack, play, render
+from relax_plugin.agent.config import ReLAXConfig
+from relax_plugin.teaching.play import Playground, pack, play, render
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium")

@@ -13,10 +13,11 @@ from matplotlib.patches import Rectangle
 from reference import sample_rows
 
 from relax_plugin.errors import MissingExtraError
-from relax_plugin.evaluation.changes import by_answer, change_shares
 from relax_plugin.evaluation.figures import amortised
 from relax_plugin.evaluation.metrics import total_rows
-from relax_plugin.evaluation.plots import (
+from relax_plugin.evaluation.tables import summary
+from relax_plugin.pages.changes import by_answer, change_shares
+from relax_plugin.pages.plots import (
     COLUMNS,
     MOST_FEATURES,
     amortisation,
@@ -27,8 +28,7 @@ from relax_plugin.evaluation.plots import (
     quality,
     tradeoff,
 )
-from relax_plugin.evaluation.svg import inline
-from relax_plugin.evaluation.tables import summary
+from relax_plugin.pages.svg import inline
 
 METHODS = ["greedy", "relax-global"]
 

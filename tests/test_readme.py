@@ -11,7 +11,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from relax_plugin import ReLAX
-from relax_plugin.reproduction.report import verdict
+from relax_plugin.reproduction.report.files import verdict
 from relax_plugin.reproduction.run import TABLES, Folder
 
 README = Path(__file__).parent.parent / "README.md"

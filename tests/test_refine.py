@@ -11,8 +11,8 @@ from reference.problems import ORIGIN, TRAINING, problem_of
 
 from relax_plugin import BlackBox, FeatureSpace, Goal
 from relax_plugin.problem import Problem
-from relax_plugin.refine import LEAST_HALVINGS, bisect, refine, revert, undo
-from relax_plugin.stepwise import Moves, greedy_search
+from relax_plugin.search.greedy import Moves, greedy_search
+from relax_plugin.search.refine import LEAST_HALVINGS, bisect, refine, revert, undo
 
 ALL = np.array([[10.0, 10.0, 10.0]])
 ONE = np.array([0])

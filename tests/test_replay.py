@@ -8,7 +8,7 @@ import torch
 from reference.replay import Step, n_step_target
 
 from relax_plugin import ReLAXConfig
-from relax_plugin.replay import LEAST_PRIORITY, PrioritizedReplay
+from relax_plugin.agent.replay import LEAST_PRIORITY, PrioritizedReplay
 
 ACTIONS = 3
 CONFIG = ReLAXConfig(batch=64, updates_per_step=1, discount=0.5, steps_of_return=2)

@@ -24,10 +24,10 @@ from reference.tiny import gaussian_rows, mixed_probabilities, mixed_rows, mixed
 from relax_plugin import Goal, make_explainer
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.evaluation import tables
-from relax_plugin.evaluation.explorer import MOST_INSTANCES, explorer_data
-from relax_plugin.evaluation.finding import finding, finding_of_task, of_task
-from relax_plugin.evaluation.page import MOST_QUERIES, explanation_page
-from relax_plugin.evaluation.report import render, write_report
+from relax_plugin.pages.explorer import MOST_INSTANCES, explorer_data
+from relax_plugin.pages.headline import finding, finding_of_task, of_task
+from relax_plugin.pages.html import MOST_QUERIES, explanation_page
+from relax_plugin.pages.report import render, write_report
 
 EVIL = "</script><script>alert(1)</script>"
 MATHS = "$debt_{}$ & <b>1.2345678</b>"

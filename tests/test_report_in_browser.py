@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from reference.sample_rows import INSTANCES, LOANS, METHODS, PRICES, sample_rows
 
-from relax_plugin.evaluation.report import write_report
+from relax_plugin.pages.report import write_report
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium")

@@ -11,8 +11,8 @@ from sklearn.svm import SVC
 from relax_plugin import BlackBox, Counterfactuals, FeatureSpace, Goal, ReLAX, ReLAXConfig, make_explainer
 from relax_plugin.blackbox import Answer
 from relax_plugin.errors import ConstraintError, GoalError, InputError, SavedFileError
-from relax_plugin.imagination import moved
-from relax_plugin.stepwise import Moves
+from relax_plugin.search.greedy import Moves
+from relax_plugin.world_model.sampling import moved
 
 QUICK = ReLAXConfig(steps=12, episodes=64, updates_per_step=2, start_pool=256)
 

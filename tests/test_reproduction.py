@@ -14,14 +14,15 @@ from relax_plugin.errors import InputError
 from relax_plugin.evaluation.judge import COLUMNS as ROW_COLUMNS
 from relax_plugin.evaluation.tasks import load_task, split_task
 from relax_plugin.registry import BUILT_IN, check_options
-from relax_plugin.reproduction import paper, pictures, tables
 from relax_plugin.reproduction import plan as plan_module
 from relax_plugin.reproduction import run as run_module
-from relax_plugin.reproduction.claims import all_claims
-from relax_plugin.reproduction.intervals import Interval, by_seed
+from relax_plugin.reproduction.claims import paper
+from relax_plugin.reproduction.claims.claims import all_claims
+from relax_plugin.reproduction.claims.intervals import Interval, by_seed
 from relax_plugin.reproduction.models import GRIDS, tune, tuned_task
-from relax_plugin.reproduction.page import render
 from relax_plugin.reproduction.plan import PARTS, PEERS, SEEDS, Case, cases, task_of
+from relax_plugin.reproduction.report import pictures, tables
+from relax_plugin.reproduction.report.page import render
 from relax_plugin.reproduction.results import COLUMNS, at_cap, results
 from relax_plugin.reproduction.run import Folder, expected_minutes, reproduce
 

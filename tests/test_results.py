@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from relax_plugin import Counterfactuals, FeatureSpace, Goal, make_explainer
-from relax_plugin.drawing import LONGEST_NAME, MOST_FEATURES
 from relax_plugin.errors import MissingExtraError, SavedFileError
+from relax_plugin.pages.drawing import LONGEST_NAME, MOST_FEATURES
 from relax_plugin.results import shown
 
 RNG = np.random.default_rng(3)

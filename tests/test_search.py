@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from reference.problems import ORIGIN, problem_of
 
-from relax_plugin.actions import ActionTable
-from relax_plugin.environment import Episodes, Observer
 from relax_plugin.problem import Floats, Problem
-from relax_plugin.search import Beam, Budget, finish, guided_search, shortlist, strongest
+from relax_plugin.search.actions import ActionTable
+from relax_plugin.search.beam import Beam, Budget, finish, guided_search, shortlist, strongest
+from relax_plugin.search.state import Episodes, Observer
 
 UP = 2 * np.arange(3)  # the action that raises each feature; the next one lowers it
 

@@ -7,7 +7,7 @@ from reference.problems import ORIGIN, problem_of
 
 from relax_plugin import FeatureSpace, make_explainer
 from relax_plugin.problem import Proposals
-from relax_plugin.slots import fill_slots
+from relax_plugin.search.diverse import fill_slots
 
 RNG = np.random.default_rng(2)
 ROWS = pd.DataFrame({"letter": RNG.choice(list("abc"), 60), "count": RNG.integers(1, 11, 60)})

@@ -46,7 +46,7 @@ import numpy as np
 
 from relax_plugin.base import CounterfactualExplainer
 from relax_plugin.problem import Proposals
-from relax_plugin.refine import undo
+from relax_plugin.search.refine import undo
 
 
 class Honest(CounterfactualExplainer):

@@ -22,12 +22,14 @@ from reference.tiny import (
 )
 
 from relax_plugin import BlackBox, FeatureSpace, Goal, ReLAX, ReLAXConfig
-from relax_plugin.actions import ActionTable
-from relax_plugin.agent import Agent
-from relax_plugin.environment import CounterfactualEnv, Observer
+from relax_plugin.agent.environment import CounterfactualEnv
+from relax_plugin.agent.history import History, Returns
+from relax_plugin.agent.pdqn import Agent
+from relax_plugin.agent.starts import draw_starts, random_limits
+from relax_plugin.agent.training import train
 from relax_plugin.errors import InputError, ModelError
-from relax_plugin.starts import draw_starts, random_limits
-from relax_plugin.training import History, Returns, train
+from relax_plugin.search.actions import ActionTable
+from relax_plugin.search.state import Observer
 
 ROWS = gaussian_rows()
 QUICK = replace(QUICK, training="model")  # here it is the model itself that is asked at every step

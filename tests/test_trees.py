@@ -29,8 +29,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from relax_plugin import FeatureSpace
 from relax_plugin.errors import UnsupportedError
-from relax_plugin.tree_readers import read_trees, why_unreadable
-from relax_plugin.trees import Trees, as_float64_threshold, last_where
+from relax_plugin.trees.ensemble import Trees, as_float64_threshold, last_where
+from relax_plugin.trees.readers import read_trees, why_unreadable
 
 lightgbm = pytest.importorskip("lightgbm")
 xgboost = pytest.importorskip("xgboost")

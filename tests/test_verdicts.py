@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from reference.made_up_results import claim_of, made_up, part_of
 
-from relax_plugin.reproduction.claims import all_claims
-from relax_plugin.reproduction.comparisons import duels, rows_to_explain, seconds_for_all
+from relax_plugin.reproduction.claims.claims import all_claims
+from relax_plugin.reproduction.claims.comparisons import duels, rows_to_explain, seconds_for_all
+from relax_plugin.reproduction.claims.targets import all_targets
 from relax_plugin.reproduction.plan import LIMIT, PAIRS, Case
-from relax_plugin.reproduction.targets import all_targets
 
 MODELS = pd.DataFrame([{"task": task, "training_rows": 100} for task in PAIRS])
 

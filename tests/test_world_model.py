@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from relax_plugin import BlackBox, FeatureSpace, Goal, world_model
 from relax_plugin.blackbox import Answer
 from relax_plugin.errors import InputError
-from relax_plugin.world_model import LABEL_LOGIT, LEAST_ROWS, Agreement, ImaginedBlackBox, WorldModel
+from relax_plugin.world_model.model import LABEL_LOGIT, LEAST_ROWS, Agreement, ImaginedBlackBox, WorldModel
 
 SVC = LinearSVC(random_state=0).fit(gaussian_rows(), tiny.two_class_labels(gaussian_rows()))
 TASKS = {

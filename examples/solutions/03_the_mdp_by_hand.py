@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin import ReLAXConfig
-from relax_plugin.evaluation.episodes import action_names, environment_of, follow
 from relax_plugin.evaluation.toy import toy_task
+from relax_plugin.teaching.rollouts import action_names, environment_of, follow
 
 task = toy_task("network")
 person = pd.DataFrame({"income": [30.0], "debt": [40.0]})

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pandas as pd
 
 from relax_plugin import ReLAX, ReLAXConfig
-from relax_plugin.evaluation.learning import WatchedReLAX
 from relax_plugin.evaluation.toy import toy_task
+from relax_plugin.teaching.learning import WatchedReLAX
 
 task = toy_task("network")
 config = ReLAXConfig(training="model", steps=100, episodes=64, updates_per_step=2, batch=64, start_pool=512)

@@ -73,9 +73,9 @@ def add(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Run the benchmark and print its table."""
-    from relax_plugin.evaluation.files import check_folder
     from relax_plugin.evaluation.plan import Plan, check_place
     from relax_plugin.evaluation.tasks import CORE_TASKS
+    from relax_plugin.files import check_folder
 
     if chosen.floor is not None and chosen.floor < 1:
         raise InputError(f"--floor is {chosen.floor}, but must be at least 1 change.")

@@ -31,12 +31,12 @@ def add(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Run the methods on a fresh folder, print sentences and the table, write the page."""
-    from relax_plugin.evaluation.files import check_page
+    from relax_plugin.files import check_page
 
     check_page(chosen.report, "--report")  # better known before than after
 
     from relax_plugin.evaluation import runner, tables
-    from relax_plugin.evaluation.report import write_report
+    from relax_plugin.pages.report import write_report
 
     command = f"relax-plugin demo --seed {chosen.seed}"
     subsets = ", ".join(f"{method} on the first {rows}" for method, rows in SLOW.items())

@@ -214,8 +214,8 @@ def _queries(chosen: argparse.Namespace, training: "pd.DataFrame") -> "pd.DataFr
 
 def _write(chosen: argparse.Namespace, found: "Found", classes: Any) -> None:
     """Write the files asked for, none before all of them are made."""
-    from relax_plugin.evaluation.files import write_text
-    from relax_plugin.evaluation.page import explanation_page
+    from relax_plugin.files import write_text
+    from relax_plugin.pages.html import explanation_page
 
     texts: dict[Path, str] = {}
     if chosen.output is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from relax_plugin.commands.output import DONE, add_json, print_table, whole
 from relax_plugin.errors import UnknownNameError, did_you_mean
-from relax_plugin.evaluation.files import check_folder, replacing, write_text
+from relax_plugin.files import check_folder, replacing, write_text
 
 WHAT = ("core", "masked", "labels", "local", "imagination")  # evaluation.figures.MEASUREMENTS
 
@@ -45,11 +45,11 @@ def run(chosen: argparse.Namespace) -> int:
 
     import pandas as pd
 
-    from relax_plugin.drawing import figure_class
     from relax_plugin.evaluation.figures import AMORTISED, MEASUREMENTS, amortised, measure, summary
-    from relax_plugin.evaluation.plots import amortisation
     from relax_plugin.evaluation.runner import environment
     from relax_plugin.evaluation.spreadsheet import guarded
+    from relax_plugin.pages.drawing import figure_class
+    from relax_plugin.pages.plots import amortisation
 
     if "imagination" in (chosen.what or MEASUREMENTS):
         figure_class()  # whether it can be drawn is better known before than after

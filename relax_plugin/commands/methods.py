@@ -33,8 +33,8 @@ def add(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Run the methods on the toy, write the page, and print the numbers of its pictures."""
-    from relax_plugin.evaluation.files import check_page, write_text
     from relax_plugin.evaluation.plan import check_place
+    from relax_plugin.files import check_page, write_text
 
     check_page(chosen.output, "--output")  # better known before than after
     check_place(chosen.jobs)
@@ -43,8 +43,8 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.results is not None:
         check_results(chosen.results)
 
-    from relax_plugin.evaluation.methods import Pictures, described, render
     from relax_plugin.evaluation.runner import load_rows
+    from relax_plugin.pages.methods import Pictures, described, render
 
     results = None if chosen.results is None else load_rows(chosen.results)
     descriptions, broken = described(chosen.methods or list_explainers())

@@ -27,7 +27,7 @@ def add(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Train the agent, compute the page in advance, and write it."""
-    from relax_plugin.evaluation.files import check_page, write_text
+    from relax_plugin.files import check_page, write_text
 
     check_page(chosen.output, "--output")  # better known before than after
     if chosen.model not in MODELS:
@@ -35,7 +35,7 @@ def run(chosen: argparse.Namespace) -> int:
     if not 0 <= chosen.seed <= LAST_SEED:
         raise InputError(f"seed is {chosen.seed}, but must be at least 0 and at most {LAST_SEED}.")
 
-    from relax_plugin.evaluation.play import play, render
+    from relax_plugin.teaching.play import play, render
 
     print("training an agent on the toy ...", file=sys.stderr, flush=True)
     write_text(chosen.output, render(play(chosen.model, chosen.seed)))

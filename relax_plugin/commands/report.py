@@ -30,7 +30,7 @@ def add(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Write the page, and print the table."""
-    from relax_plugin.evaluation.files import check_folder
+    from relax_plugin.files import check_folder
 
     check_results(chosen.folder)
     page = chosen.output or chosen.folder / "report.html"
@@ -39,8 +39,8 @@ def run(chosen: argparse.Namespace) -> int:
         raise InputError(f"--output is {page}, which is a folder; give the name of a file.")
 
     from relax_plugin.evaluation import tables
-    from relax_plugin.evaluation.report import write_report
     from relax_plugin.evaluation.runner import Store
+    from relax_plugin.pages.report import write_report
 
     store = Store(chosen.folder)
     rows, notes = store.rows(), store.notes()

@@ -34,14 +34,14 @@ def add(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Run what is missing, write the report, and print the verdict."""
-    from relax_plugin.evaluation.files import check_folder
     from relax_plugin.evaluation.plan import check_place
+    from relax_plugin.files import check_folder
 
     check_place(chosen.jobs)
     check_folder(chosen.output, "--output")
 
-    from relax_plugin.drawing import figure_class
-    from relax_plugin.reproduction.report import verdict, write_report
+    from relax_plugin.pages.drawing import figure_class
+    from relax_plugin.reproduction.report.files import verdict, write_report
     from relax_plugin.reproduction.run import Folder, expected_minutes, reproduce
 
     figure_class()  # whether the report can be drawn is better known before than after

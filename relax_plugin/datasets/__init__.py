@@ -1,7 +1,6 @@
 """The data sets of the paper, embedded with their attributions, and a generator for the waveform data.
 
-`load` gives a data set; `load_task` gives a data set with one of the paper's models trained on it. The COVID-19 table
-is not embedded: `fetch_covid` puts it where `load` finds it.
+`load` gives a data set. The COVID-19 table is not embedded: `fetch_covid` puts it where `load` finds it.
 """
 
 from collections.abc import Mapping
@@ -18,10 +17,9 @@ from relax_plugin.datasets.covid import fetch_covid
 from relax_plugin.errors import InputError, UnknownNameError, did_you_mean
 
 if TYPE_CHECKING:
-    from relax_plugin.evaluation.tasks import Task
     from relax_plugin.features import FeatureSpace
 
-__all__ = ["Dataset", "available", "fetch_covid", "load", "load_task", "waveform"]
+__all__ = ["Dataset", "available", "fetch_covid", "load", "waveform"]
 
 TaskKind = Literal["classification", "regression"]
 
@@ -195,22 +193,3 @@ def waveform(n: int, classes: int = 3, seed: int = 0) -> tuple[pd.DataFrame, "pd
     values = share * first + (1.0 - share) * second + generator.standard_normal((n, position.size))
     X = pd.DataFrame(values.round(4), columns=[f"x{i}" for i in position])
     return X, pd.Series(label, name="target")
-
-
-def load_task(name: str, seed: int = 0) -> "Task":
-    """Train one of the paper's models: short for `relax_plugin.evaluation.tasks.load_task`.
-
-    Parameters
-    ----------
-    name : str
-        One of `relax_plugin.evaluation.tasks.available_tasks()`, such as `"breast_cancer/rf"`.
-    seed : int
-        Of the split and of the training.
-
-    Returns
-    -------
-    Task
-    """
-    from relax_plugin.evaluation.tasks import load_task as load_task_by_name
-
-    return load_task_by_name(name, seed)

@@ -101,7 +101,7 @@ def fetch_covid(folder: str | Path | None = None, *, url: str = URL, timeout: fl
     MissingDataError
         If RELAX_DATA_HOME is not set, nothing can be found or downloaded, or what was found is another table.
     """
-    from relax_plugin.evaluation.files import replacing
+    from relax_plugin.files import replacing
 
     home = os.environ.get(HOME_VARIABLE)
     if not home:

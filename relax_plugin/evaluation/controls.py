@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from relax_plugin.environment import Episodes, Observer
 from relax_plugin.features import Values
-from relax_plugin.guided import GuidedExplainer
 from relax_plugin.problem import Floats
-from relax_plugin.search import Ranker
+from relax_plugin.search.beam import Ranker
+from relax_plugin.search.searcher import GuidedExplainer
+from relax_plugin.search.state import Episodes, Observer
 
 
 class RandomOrder(GuidedExplainer):

@@ -9,8 +9,8 @@ import joblib
 import numpy as np
 import pandas as pd
 
+from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.base import CounterfactualExplainer, make_explainer
-from relax_plugin.config import ReLAXConfig
 from relax_plugin.evaluation.controls import RandomOrder
 from relax_plugin.evaluation.metrics import break_even, mean_over, ratio_on_common, total_rows, validity
 from relax_plugin.evaluation.tasks import CORE_TASKS, Task, load_task

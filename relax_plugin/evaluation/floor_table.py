@@ -13,9 +13,9 @@ import pandas as pd
 
 from relax_plugin.errors import UnsupportedError
 from relax_plugin.evaluation import metrics
-from relax_plugin.evaluation.files import set_aside, write_text
-from relax_plugin.evaluation.floor import CLOSE, Floor, floor
 from relax_plugin.evaluation.tasks import Task, load_task
+from relax_plugin.files import set_aside, write_text
+from relax_plugin.trees.floor import CLOSE, Floor, floor
 
 FOLDER = "floors"  # beside the units of a folder of results
 ARRAYS: Mapping[str, Any] = {

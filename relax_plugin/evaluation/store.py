@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.errors import InputError, SavedFileError
-from relax_plugin.evaluation.files import read_entries, read_packed, replacing, set_aside, write_text
 from relax_plugin.evaluation.units import COLUMNS, STATES, Row, Unit
+from relax_plugin.files import read_entries, read_packed, replacing, set_aside, write_text
 
 TEXTS = ("task", "method", "state", "reason", "kind", "before", "after", "stage", "sentence", "query", "changes")
 WHOLE = ("seed", "instance", "instances", "features", "violations", "found_count")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from relax_plugin.config import ReLAXConfig
+from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.evaluation.judge import Method, Unit
 from relax_plugin.evaluation.tasks import CORE_TASKS, Task
 from relax_plugin.goal import Goal

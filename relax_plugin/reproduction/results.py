@@ -10,7 +10,7 @@ import pandas as pd
 
 from relax_plugin.errors import SavedFileError
 from relax_plugin.evaluation import metrics
-from relax_plugin.evaluation.files import read_packed
+from relax_plugin.files import read_packed
 from relax_plugin.reproduction.models import COLUMNS as MODEL_COLUMNS
 from relax_plugin.reproduction.plan import ALONE, MOST_CHANGES, PARTS, Case
 

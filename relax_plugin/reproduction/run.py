@@ -17,11 +17,11 @@ import joblib
 import pandas as pd
 
 from relax_plugin.errors import InputError, SavedFileError
-from relax_plugin.evaluation.files import read_entries, set_aside, write_packed, write_text
 from relax_plugin.evaluation.judge import Row, Unit
 from relax_plugin.evaluation.runner import Store, environment, run_units
 from relax_plugin.evaluation.spreadsheet import guarded, unguarded
-from relax_plugin.reproduction.case_study import FRAMES, run_studies
+from relax_plugin.files import read_entries, set_aside, write_packed, write_text
+from relax_plugin.reproduction.covid.section import FRAMES, run_studies
 from relax_plugin.reproduction.models import COLUMNS as MODEL_COLUMNS
 from relax_plugin.reproduction.models import FOLDS, GRIDS, tune_all
 from relax_plugin.reproduction.plan import (

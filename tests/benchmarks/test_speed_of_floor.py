@@ -3,8 +3,8 @@
 import pytest
 from benchmarks.measuring import describe, timed
 
-from relax_plugin.evaluation.floor import floor
 from relax_plugin.evaluation.tasks import load_task
+from relax_plugin.trees.floor import floor
 
 TASKS = {  # task -> rows, most changes
     "breast_cancer/rf": [(205, 1), (205, 2), (205, 3)],

@@ -10,16 +10,16 @@ import pytest
 from benchmarks.measuring import describe, timed
 
 from relax_plugin import ReLAXConfig, make_explainer
-from relax_plugin.agent import Agent
-from relax_plugin.environment import CounterfactualEnv
+from relax_plugin.agent.environment import CounterfactualEnv
+from relax_plugin.agent.pdqn import Agent
+from relax_plugin.agent.replay import PrioritizedReplay
+from relax_plugin.agent.starts import draw_starts
 from relax_plugin.evaluation.tasks import load_task
 from relax_plugin.goal import Goal
-from relax_plugin.networks import one_thread
 from relax_plugin.problem import Problem
-from relax_plugin.refine import refine
-from relax_plugin.replay import PrioritizedReplay
-from relax_plugin.starts import draw_starts
-from relax_plugin.world_model import ImaginedBlackBox, WorldModel
+from relax_plugin.search.refine import refine
+from relax_plugin.world_model.layers import one_thread
+from relax_plugin.world_model.model import ImaginedBlackBox, WorldModel
 
 CONFIG = ReLAXConfig()
 ROUNDS = 50  # of what takes milliseconds
@@ -209,7 +209,7 @@ def test_refining(benchmark, wave):
 COLD_STARTS = {
     "import relax_plugin": "import relax_plugin",
     "first ReLAX": "import relax_plugin; relax_plugin.ReLAX",
-    "first optimiser": "import relax_plugin, torch; relax_plugin.ReLAX; from relax_plugin.networks import Adam; "
+    "first optimiser": "import relax_plugin, torch; relax_plugin.ReLAX; from relax_plugin.agent.networks import Adam; "
     "w = torch.zeros(1, requires_grad=True); Adam([w], 0.1).descend(w.sum())",
     "torch.optim.Adam (not used)": "import relax_plugin, torch; relax_plugin.ReLAX; "
     "torch.optim.Adam([torch.zeros(1, requires_grad=True)])",

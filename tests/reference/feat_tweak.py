@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from relax_plugin.problem import Problem
-from relax_plugin.trees import Trees
+from relax_plugin.trees.ensemble import Trees
 
 Test = tuple[int, float, bool]  # feature, threshold, whether the path goes left
 

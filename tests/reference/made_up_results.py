@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from relax_plugin.reproduction.claims import all_claims
-from relax_plugin.reproduction.comparisons import Claim
+from relax_plugin.reproduction.claims.claims import all_claims
+from relax_plugin.reproduction.claims.comparisons import Claim
 from relax_plugin.reproduction.plan import CAPS, MOST_CHANGES, PAIRS, SEEDS, cases
 from relax_plugin.reproduction.results import COLUMNS
 

@@ -1,0 +1,1 @@
+"""ReLAX itself: the paper's decision process, networks, replay, curiosity, training, Global and Local."""

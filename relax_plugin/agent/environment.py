@@ -1,0 +1,130 @@
+"""The Markov decision process of the paper (§4.1), many instances side by side, as a gymnasium VectorEnv."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from relax_plugin.agent.config import ReLAXConfig
+from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.problem import Booleans, Integers
+from relax_plugin.search.state import Episodes, Observer
+
+
+class CounterfactualEnv(VectorEnv[Any, Any, Any]):
+    """The paper's environment over a pool of starts; finished episodes begin anew in the same step.
+
+    An action is a pair (discrete, magnitude): a position in the ActionTable and a number in [0, 1] (directional) or
+    [-1, 1] (signed). `info["allowed"]` masks the discrete actions; one that is not allowed changes nothing and costs
+    a step. The reward is exactly that of §4.1.4; what shaping
+    would add is in `info["shaping"]`. `info["final_obs"]` holds the last states of finished episodes. `groups` keeps
+    parts of the pool to parts of the instances (ReLAX-Local).
+    """
+
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012 (gymnasium's own form)
+
+    def __init__(
+        self, starts: Episodes, observer: Observer, blackbox: BlackBox, config: ReLAXConfig, width: int, groups: int = 1
+    ) -> None:
+        self.pool = starts
+        self.groups = groups
+        self.observer = observer
+        self.blackbox = blackbox
+        self.config = config
+        self.num_envs = width
+        observation = observer.observe(starts.rows(slice(0, 1)))
+        low = 0.0 if config.actions == "directional" else -1.0
+        self.single_observation_space = gymnasium.spaces.Box(-np.inf, np.inf, observation.shape[1:], np.float32)
+        self.single_action_space = gymnasium.spaces.Tuple(
+            (gymnasium.spaces.Discrete(len(observer.actions)), gymnasium.spaces.Box(low, 1.0, (), np.float64))
+        )
+        self.observation_space = batch_space(self.single_observation_space, width)
+        self.action_space = batch_space(self.single_action_space, width)
+        self.episodes = starts.rows(np.zeros(width, dtype=np.int64))
+        self.allowed = observer.allowed(self.episodes)
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
+        """Begin new episodes at random starts, or at those of `options["starts"]` (positions in the pool)."""
+        if seed is not None or not hasattr(self, "rng"):
+            self.rng = np.random.default_rng(seed)
+        chosen = (options or {}).get("starts")
+        self.episodes = self.pool.rows(self._draw(np.arange(self.num_envs)) if chosen is None else np.asarray(chosen))
+        self.allowed = self.observer.allowed(self.episodes)
+        return self.observer.observe(self.episodes), {"allowed": self.allowed.copy()}
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """One change in every episode, one call of the model for all of them."""
+        taken, magnitude = np.asarray(actions[0]), np.asarray(actions[1], dtype=np.float64)
+        before = self.episodes
+        after = self.observer.change(before, taken, magnitude)
+        barred = ~self.allowed[np.arange(len(taken)), taken]
+        after.values[barred], after.used[barred] = before.values[barred], before.used[barred]
+        after = replace(after, answer=self.blackbox.ask(after.values))
+        met = after.goal.met(after.answer)
+        distance = self.observer.space.distance
+        farther = distance(after.values, after.start) - distance(before.values, before.start)
+        reward = met - self.config.distance_weight * farther  # ReLAX §4.1.4: 1 - λ(d_t - d_{t-1}) once the goal is met
+        closed = before.goal.gap(before.answer) - after.goal.gap(after.answer)
+        allowed = self.observer.allowed(after)
+        over = ~met & ((after.left <= 0) | ~allowed.any(axis=1))
+        observation = self.observer.observe(after)
+        info: dict[str, Any] = {
+            "shaping": np.clip(closed / self.observer.gap_scale, -1.0, 1.0),
+            "met": met,
+            "values": after.values,
+            "start": after.start,
+        }
+        done = met | over
+        if done.any():
+            info["final_obs"], info["_final_obs"] = observation.copy(), done
+            fresh = self.pool.rows(self._draw(np.flatnonzero(done)))
+            self.episodes = _replaced(after, done, fresh)
+            observation[done] = self.observer.observe(fresh)
+            allowed[done] = self.observer.allowed(fresh)
+        else:
+            self.episodes = after
+        self.allowed, info["allowed"] = allowed, allowed.copy()
+        return observation, reward, met, over, info
+
+    def _draw(self, instances: Integers) -> Integers:
+        """A start for each instance: instances and pool are cut into as many groups, and each keeps to its own."""
+        share = len(self.pool.start) // self.groups
+        group = instances * self.groups // self.num_envs
+        return group * share + self.rng.integers(0, share, size=len(instances))
+
+
+def _replaced(episodes: Episodes, done: Booleans, fresh: Episodes) -> Episodes:
+    """The episodes with the finished ones exchanged for fresh ones."""
+    order = np.arange(len(done))
+    order[done] = len(done) + np.arange(int(done.sum()))
+
+    def joined(old: Any, new: Any) -> Any:
+        return None if old is None else np.concatenate([old, new])[order]
+
+    limits, rows = episodes.limits, {}
+    for name in ROWWISE_LIMITS:
+        old, new = getattr(limits, name), getattr(fresh.limits, name)
+        if (len(old), len(new)) == (len(done), done.sum()):  # else one row is shared by all episodes
+            rows[name] = joined(old, new)
+    limits = replace(limits, **rows)
+    goals = {name: joined(getattr(episodes.goal, name), getattr(fresh.goal, name)) for name in ROWWISE_GOALS}
+    return Episodes(
+        joined(episodes.start, fresh.start),
+        joined(episodes.values, fresh.values),
+        joined(episodes.used, fresh.used),
+        joined(episodes.left, fresh.left),
+        Answer.joined(episodes.answer, fresh.answer).rows(order),
+        replace(episodes.goal, **goals),
+        limits,
+        (joined(episodes.span[0], fresh.span[0]), joined(episodes.span[1], fresh.span[1])),
+    )
+
+
+ROWWISE_LIMITS = ("low", "high", "frozen", "choices")
+ROWWISE_GOALS = ("wanted", "avoided", "lower", "upper")

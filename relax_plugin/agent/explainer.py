@@ -1,0 +1,277 @@
+"""ReLAX: the explainer of the paper in its two variants, Global and Local (§4.4)."""
+
+import logging
+import warnings
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from relax_plugin.agent.config import SEARCH_STEPS, ReLAXConfig
+from relax_plugin.agent.environment import CounterfactualEnv
+from relax_plugin.agent.history import History
+from relax_plugin.agent.local import explain_locally, rank_cost
+from relax_plugin.agent.pdqn import Agent
+from relax_plugin.agent.persistence import load_explainer, save_explainer
+from relax_plugin.agent.starts import draw_starts, mixing, random_goals, typical_gap
+from relax_plugin.agent.training import roll_out, score, train
+from relax_plugin.base import Supports, flag
+from relax_plugin.blackbox import BlackBox
+from relax_plugin.errors import InputError, NotFittedError
+from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.goal import Goal
+from relax_plugin.problem import Booleans, Floats, Problem, Proposals
+from relax_plugin.search.beam import Ranker
+from relax_plugin.search.refine import refine
+from relax_plugin.search.searcher import GuidedExplainer
+from relax_plugin.search.state import Episodes, Observer
+from relax_plugin.world_model.layers import one_thread
+from relax_plugin.world_model.lookahead import LookaheadRanker, TakingTurns
+from relax_plugin.world_model.model import ImaginedBlackBox, WorldModel
+from relax_plugin.world_model.sampling import good_enough, imagine
+
+logger = logging.getLogger(__name__)
+
+
+class ReLAX(GuidedExplainer):
+    """Counterfactuals by a deep reinforcement learning agent that changes one feature after the other.
+
+    Parameters
+    ----------
+    model, space, goal, max_changes, seed
+        As for every explainer.
+    variant : "global" or "local"
+        One agent for all rows, or one fine-tuned on each row when it is explained; Local's answer is taken where it
+        changes fewer features than Global's, or as few and is closer.
+    effort : "search", "refined" or "policy"
+        "policy" is the paper: the agent's own path, at most `max_changes` model calls a batch. "refined" then reverts
+        changes that are not needed and bisects the others towards the original. "search" tries what the agent, and
+        the world model where there is one, rank highest, within `rows_per_instance`, falls back to greedy search for
+        what is unsolved, and refines. Fit with the variant and effort you will use: the agent of a search
+        that a world model guides too is trained for a third of the time, and not the best one to follow alone.
+    rows_per_instance : int
+        Model rows a query for "search".
+    fallback : bool
+        Whether "search" may use more rows for queries it could not solve: a wider search, then, where the model gives
+        scores, greedy search.
+    config : ReLAXConfig, optional
+    progress : bool
+        Whether `fit` shows a progress bar on a terminal.
+
+    Attributes
+    ----------
+    agent_ : Agent
+    history_ : History
+        How training went.
+    training_ : str
+        What the agent was trained on, and why: the model itself, or in imagination.
+    world_model_ : WorldModel or None
+        The copy of the model in which the agent was trained, if it was.
+    """
+
+    supports = Supports(
+        paper="Chen, Silvestri, Wang, Zhu, Ahn, Tolomei: ReLAX: Reinforcement Learning Agent eXplainer for Arbitrary "
+        "Predictive Models, CIKM 2022, https://arxiv.org/abs/2110.11960",
+    )
+
+    def __init__(
+        self,
+        model: Any,
+        space: FeatureSpace | None = None,
+        *,
+        variant: Literal["global", "local"] = "global",
+        effort: Literal["search", "refined", "policy"] = "search",
+        goal: Goal | None = None,
+        max_changes: int | None = 5,
+        rows_per_instance: int = 40,
+        fallback: bool = True,
+        seed: int = 0,
+        config: ReLAXConfig | None = None,
+        progress: bool = True,
+    ) -> None:
+        super().__init__(
+            model,
+            space,
+            goal=goal,
+            max_changes=max_changes,
+            rows_per_instance=rows_per_instance,
+            fallback=fallback,
+            seed=seed,
+        )
+        self.variant = variant
+        self.effort = effort
+        self.config = config
+        self.progress = progress
+
+    def _fit(self, values: Values, rng: np.random.Generator) -> None:
+        self.config_ = (self.config or ReLAXConfig()).for_model(self.blackbox_.has_scores)
+        held_out = min(self.config_.validation_rows, len(values) // 5)
+        order = rng.permutation(len(values))
+        validation, training = values[order[:held_out]], values[order[held_out:]]
+        world = self._world(training, rng)
+        starts = draw_starts(training, world, self.goal_, self._most_changes(), self.config_, rng)
+        self._prepare(training, self.config_.actions, typical_gap(starts))
+        starts = starts.rows(np.flatnonzero(self.observer_.allowed(starts).any(axis=1)))
+        self.history_ = History()
+        inputs = self.observer_.observe(self._episodes(values[:1], world, rng, only_open=False)).shape[1]
+        self.agent_ = Agent(inputs, len(self.actions_), self.config_, int(self.seed))
+        if self.variant == "local" and not self.config_.pretrained:
+            return
+        if len(starts.start) == 0 or self._is_constant(starts):
+            warnings.warn(
+                "nothing can be learned: the model (or its world model) gives one answer to all rows, or all meet the "
+                "goal already. What explain finds is what a search without training finds.",
+                stacklevel=4,
+            )
+            return
+        env = CounterfactualEnv(starts, self.observer_, world, self.config_, self.config_.episodes)
+        checks = self._episodes(validation if held_out else training, world, rng)
+        if len(checks.start) == 0:  # every row set aside meets the goal already
+            checks = starts.rows(np.arange(min(self.config_.validation_rows, len(starts.start))))
+        with one_thread():
+            validate = partial(self._validate, world, checks)
+            self.history_ = train(env, self.agent_, self._for_training(), rng, validate, progress=self.progress)
+
+    def _validate(self, world: BlackBox, checks: Episodes) -> dict[str, float]:
+        """What the policy is worth now; `evaluation.learning` looks over its shoulder here."""
+        return score(self.space_, *roll_out(self.agent_, self.observer_, world, checks))
+
+    def _world(self, values: Values, rng: np.random.Generator) -> BlackBox:
+        """What the agent is trained on: the model itself, or a world model of it within `query_budget`."""
+        self.world_model_: WorldModel | None = None
+        self.training_: str
+        mode = self.config_.training
+        if mode == "model":
+            return self._the_model(values, "")
+        if mode == "auto" and not self.blackbox_.has_scores:
+            return self._the_model(values, ", which answers labels only; training='imagined' would ask it far less")
+        left = self.config_.query_budget - self.fit_rows_
+        for_search = self._searches_by_scores()
+        world = imagine(self.blackbox_, values, self.known_, left, mixing(self.config_), rng, for_search)
+        if mode == "auto" and not good_enough(world.agreement):
+            model = self._the_model(values, f", since a world model of it was not good enough: {world.agreement}")
+            logger.warning("training %s", self.training_)
+            return model
+        self.training_ = f"in imagination: {world.agreement}"
+        self.world_model_ = world
+        return ImaginedBlackBox(world)
+
+    def _for_training(self) -> ReLAXConfig:
+        """The settings of training: shorter, unless the user says how long, where a world model is as good a guide."""
+        guided = self.world_model_ is not None and good_enough(self.world_model_.agreement)
+        if self.config_.steps is None and guided and self._searches_by_scores():
+            return replace(self.config_, steps=SEARCH_STEPS)
+        return self.config_
+
+    def _searches_by_scores(self) -> bool:
+        """Whether a world model that learned from scores will guide a search.
+
+        Not so where labels are all there is, the agent is followed alone, or Local's agents begin with it.
+        """
+        return self.blackbox_.has_scores and self.variant == "global" and self.effort == "search"
+
+    def _the_model(self, values: Values, why: str) -> BlackBox:
+        """The model itself to train on; the budget does not hold, so all classes that only labels tell can be seen."""
+        self.training_ = f"on the model{why}"
+        if not self.blackbox_.has_scores and len(self.known_[0]) < len(values):
+            self.blackbox_.learn_more_classes(values)
+        return self.blackbox_
+
+    def _most_fit_rows(self) -> int | None:
+        config = self.config or ReLAXConfig()
+        return None if config.training == "model" else config.query_budget
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for name, accepted in (("variant", ("global", "local")), ("effort", ("search", "refined", "policy"))):
+            if not isinstance(getattr(self, name), str) or getattr(self, name) not in accepted:
+                raise InputError(f"{name} is {getattr(self, name)!r}; accepted are {accepted}.")
+        flag("progress", self.progress)
+        if self.config is not None and not isinstance(self.config, ReLAXConfig):
+            raise InputError(f"config is a {type(self.config).__name__}; a ReLAXConfig is needed.")
+
+    def _episodes(self, values: Values, world: BlackBox, rng: np.random.Generator, only_open: bool = True) -> Episodes:
+        """Episodes from these rows without further constraints; by default without those that meet the goal already."""
+        answer = world.ask(values)
+        goals = random_goals(self.goal_, world, answer, rng)
+        open_ = np.flatnonzero(~goals.met(answer) | (not only_open))
+        limits = self.space_.limits()
+        return Episodes.begin(values[open_], answer.rows(open_), goals.rows(open_), limits, self.observer_.max_changes)
+
+    def _is_constant(self, starts: Episodes) -> bool:
+        answers = starts.answer.output[:, None] if starts.answer.scores is None else starts.answer.scores
+        return bool((answers == answers[0]).all())
+
+    def _ranker(self, wide: bool) -> Ranker:
+        """The agent's ranking; where there is a world model, in turn with what it expects of each action."""
+        agent = AgentRanker(self.agent_, self.observer_)
+        if self.world_model_ is None:
+            return agent
+        return TakingTurns(agent, LookaheadRanker(self.world_model_, self.observer_, thorough=wide))
+
+    def _solve(self, problem: Problem, rng: np.random.Generator) -> Proposals:
+        with one_thread():
+            if self.variant == "local" and not self.config_.pretrained:
+                made = Proposals.empty(problem, 1)
+            elif self.effort == "search":
+                made = super()._solve(problem, rng)
+            else:
+                made = self._follow_policy(problem)
+            if self.variant == "local":
+                self._improve_locally(problem, made)
+        return made
+
+    def _follow_policy(self, problem: Problem) -> Proposals:
+        """The agent's own path, and with effort "refined" what can be taken back of it."""
+        made = Proposals.empty(problem, 1)
+        episodes = Episodes.begin(problem.start, problem.before, problem.goal, problem.limits, problem.max_changes)
+        final, met = roll_out(self.agent_, self.observer_, self.blackbox_, episodes)
+        problem.rows[:] += (episodes.left - final.left) * self.blackbox_.rows_per_question
+        solved = np.flatnonzero(met)
+        if self.effort == "refined":
+            final.values[solved] = refine(problem, final.values[solved], solved)
+        made.values[:, 0], made.offered[:, 0] = final.values, met
+        made.stage[solved, 0] = self.effort
+        return made
+
+    def _improve_locally(self, problem: Problem, made: Proposals) -> None:
+        """Replace Global's answer where Local found a better one: never worse than Global on any row."""
+        weights = self.agent_.weights_by_name() if self.config_.pretrained else None
+        values, met = explain_locally(problem, self.observer_, self.config_, weights, int(self.seed))
+        solved = np.flatnonzero(met)
+        if self.effort != "policy":
+            values[solved] = refine(problem, values[solved], solved)
+        everyone = np.arange(len(problem))
+        better = met & (
+            ~made.offered[:, 0]
+            | (rank_cost(problem, values, everyone) < rank_cost(problem, made.values[:, 0], everyone))
+        )
+        made.values[better, 0], made.offered[better, 0] = values[better], True
+        made.stage[better, 0] = "local"
+        made.note[better] = ""
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted explainer without its model: one file of safetensors with a JSON header, no code."""
+        if not hasattr(self, "agent_"):
+            raise NotFittedError("this ReLAX is not fitted; call fit(X) before save.")
+        save_explainer(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path, *, model: Any) -> Self:
+        """Read what `save` wrote, for the model it was fitted to; nothing in the file is executed."""
+        return load_explainer(cls, Path(path), model)
+
+
+class AgentRanker:
+    """The trained agent as a ranking of actions: Q-values, and the parameters it would take."""
+
+    exact = False
+
+    def __init__(self, agent: Agent, observer: Observer) -> None:
+        self.agent, self.observer = agent, observer
+
+    def rank(self, episodes: Episodes) -> tuple[Floats, Floats]:
+        allowed: Booleans = self.observer.allowed(episodes)
+        return self.agent.evaluate(self.observer.observe(episodes), allowed)

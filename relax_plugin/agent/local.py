@@ -1,0 +1,112 @@
+"""ReLAX-Local (§4.4): an agent of its own for every target, all of them side by side."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from relax_plugin.agent.config import ReLAXConfig
+from relax_plugin.agent.environment import CounterfactualEnv
+from relax_plugin.agent.pdqn import Agent
+from relax_plugin.agent.starts import around
+from relax_plugin.agent.training import train
+from relax_plugin.features import Values
+from relax_plugin.problem import Booleans, Problem
+from relax_plugin.search.state import Episodes, Observer
+
+TARGETS_SIDE_BY_SIDE = 64  # agents trained in one ensemble; bounds the memory
+
+
+def explain_locally(
+    problem: Problem, observer: Observer, config: ReLAXConfig, weights: dict[str, Tensor] | None, seed: int
+) -> tuple[Values, Booleans]:
+    """The best valid counterfactual seen while fine-tuning one agent on each query, and whether there is one.
+
+    `weights` are those of the pretrained Global agent; without them every agent begins from scratch.
+    """
+    best, met = problem.start.copy(), np.zeros(len(problem), dtype=bool)
+    for first in range(0, len(problem), TARGETS_SIDE_BY_SIDE):
+        chunk = np.arange(first, min(first + TARGETS_SIDE_BY_SIDE, len(problem)))
+        part = problem.part(chunk)
+        best[chunk], met[chunk] = _train_ensemble(part, observer, config, weights, seed + first)
+        problem.rows[chunk] += part.rows
+    return best, met
+
+
+def _train_ensemble(
+    problem: Problem, observer: Observer, config: ReLAXConfig, weights: dict[str, Tensor] | None, seed: int
+) -> tuple[Values, Booleans]:
+    rng = np.random.default_rng(seed)
+    starts = _starts_around(problem, config, rng)
+    able = observer.allowed(starts).any(axis=1).reshape(len(problem), -1).all(axis=1)
+    if not able.any():
+        return problem.start, np.zeros(len(problem), dtype=bool)
+    width = len(problem) * config.local_episodes
+    local = replace(
+        config,
+        steps=config.local_steps,
+        replay=width * config.local_steps,
+        batch=config.local_batch,
+        updates_per_step=config.local_updates,
+        learning_rate=config.learning_rate if weights is None else config.local_learning_rate,
+    )
+    env = CounterfactualEnv(starts, observer, problem.blackbox, local, width, groups=len(problem))
+    inputs = observer.observe(starts.rows(slice(0, 1))).shape[1]
+    agent = Agent(inputs, len(observer.actions), local, seed, members=len(problem))
+    if weights is not None:
+        agent.load_weights(weights)
+    best = BestSeen(problem, config.local_episodes)
+    asked = problem.blackbox.rows_asked
+    history = train(env, agent, local, rng, watch=best.watch)
+    if history.stopped == "interrupted":  # the caller wants out of `explain`, not out of one ensemble
+        raise KeyboardInterrupt
+    problem.rows[:] += (problem.blackbox.rows_asked - asked) // len(problem)  # every step asks as many for each
+    return best.values, np.isfinite(best.cost)
+
+
+def _starts_around(problem: Problem, config: ReLAXConfig, rng: np.random.Generator) -> Episodes:
+    """For each query itself and points within L2 distance 1 of it, half and half, under the query's own goal."""
+    count = config.local_episodes
+    owner = np.repeat(np.arange(len(problem)), count)
+    limits = problem.limits.rows(owner)
+    points = around(problem.start, problem.space, limits, config.local_radius, count, rng)
+    itself = np.tile(np.arange(count) < count // 2, len(problem))
+    goal = problem.goal.rows(owner)
+    points[itself] = problem.start[owner[itself]]
+    answer = problem.before.rows(owner)
+    asked = problem.ask(points[~itself], owner[~itself])
+    answer.output[~itself] = asked.output
+    if answer.scores is not None and asked.scores is not None:
+        answer.scores[~itself] = asked.scores
+    over = goal.met(answer)  # a neighbour that meets the goal already teaches nothing: the query takes its place
+    points[over] = problem.start[owner[over]]
+    answer.output[over] = problem.before.output[owner[over]]
+    if answer.scores is not None and problem.before.scores is not None:
+        answer.scores[over] = problem.before.scores[owner[over]]
+    return Episodes.begin(points, answer, goal, limits, problem.max_changes)
+
+
+class BestSeen:
+    """Keeps, for each query, the sparsest and then closest valid counterfactual met during training."""
+
+    def __init__(self, problem: Problem, episodes: int) -> None:
+        self.problem = problem
+        self.owner = np.repeat(np.arange(len(problem)), episodes)
+        self.values = problem.start.copy()
+        self.cost = np.full(len(problem), np.inf)
+
+    def watch(self, info: dict[str, Any]) -> None:
+        start = self.problem.start[self.owner]
+        own = np.flatnonzero(info["met"] & (info["start"] == start).all(axis=1))
+        values, owner = info["values"][own], self.owner[own]
+        cost = rank_cost(self.problem, values, owner)
+        order = np.lexsort((cost, owner))
+        first = order[np.unique(owner[order], return_index=True)[1]]
+        better = first[cost[first] < self.cost[owner[first]]]
+        self.values[owner[better]], self.cost[owner[better]] = values[better], cost[better]
+
+
+def rank_cost(problem: Problem, values: Values, owner: Any) -> Any:
+    """One number that orders counterfactuals by changes first and distance second."""
+    return problem.changed(values, owner).sum(axis=1) * 1e6 + problem.distance(values, owner)

@@ -1,0 +1,284 @@
+"""Saving and loading a fitted ReLAX: safetensors with a JSON header. The file is data; the model is not in it.
+
+A file is read as if a stranger had written it: a checksum tells damage, sizes are compared before anything of that
+size is made, and every number is looked at. Whatever is wrong is a `SavedFileError`.
+"""
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from relax_plugin.agent.config import ReLAXConfig
+from relax_plugin.agent.history import History
+from relax_plugin.agent.pdqn import Agent
+from relax_plugin.base import real_number, whole_number
+from relax_plugin.blackbox import BlackBox
+from relax_plugin.errors import InputError, ReLAXError, SavedFileError
+from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.goal import Goal
+from relax_plugin.readers import make_reader
+from relax_plugin.search.actions import ActionTable
+from relax_plugin.search.greedy import Moves
+from relax_plugin.search.state import Observer
+from relax_plugin.world_model.model import BINS, Agreement, WorldModel
+
+if TYPE_CHECKING:
+    from relax_plugin.agent.explainer import ReLAX
+
+FORMAT = "relax_plugin.ReLAX"
+VERSION = 3  # 2 added the world model, 3 the checksum
+WORLD = "world."  # begins the names of the world model's tensors
+PLAIN_PARAMETERS = ("variant", "effort", "max_changes", "rows_per_instance", "fallback", "seed", "progress")
+
+Explainer = TypeVar("Explainer", bound="ReLAX")
+Tensors = dict[str, torch.Tensor]
+
+
+def save_explainer(explainer: "ReLAX", path: Path) -> None:
+    """Write to a temporary name and rename, so that a file is whole or not there."""
+    blackbox = explainer.blackbox_
+    header = {
+        "version": VERSION,
+        "parameters": {name: getattr(explainer, name) for name in PLAIN_PARAMETERS},
+        "config": asdict(explainer.config_),
+        "goal": explainer.goal_.to_dict(),
+        "space": explainer.space_.to_dict(),
+        "inputs": explainer.agent_.inputs,
+        "gap_scale": explainer.observer_.gap_scale,
+        "changes": explainer.observer_.max_changes,
+        "model": {
+            "task": blackbox.task,
+            "has_scores": blackbox.has_scores,
+            "classes": None if blackbox.classes is None else blackbox.classes.tolist(),
+            "least_probability": blackbox.least_probability,
+            "strict": blackbox.strict,
+            "score_kind": blackbox.reader.score_kind,
+            "gives_probabilities": getattr(blackbox.reader, "gives_probabilities", None),
+        },
+        "fit_rows": explainer.fit_rows_,
+        "fit_seconds": explainer.fit_seconds_,
+        "history": explainer.history_.rows,
+        "stopped": explainer.history_.stopped,
+        "training": explainer.training_,
+        "agreement": None if explainer.world_model_ is None else asdict(explainer.world_model_.agreement),
+    }
+    tensors = explainer.agent_.weights_by_name()
+    if explainer.world_model_ is not None:
+        world = explainer.world_model_.weights_by_name()
+        tensors |= {f"{WORLD}{name}": weight for name, weight in world.items()}
+    tensors["moves.feature"] = torch.from_numpy(explainer.moves_.feature)
+    tensors["moves.value"] = torch.from_numpy(explainer.moves_.value)
+    text = json.dumps(header, default=_plain)
+    metadata = {"format": FORMAT, "header": text, "sha256": _checksum(text, tensors)}
+    _write(path, lambda temporary: save_file(tensors, temporary, metadata=metadata))
+
+
+def load_explainer(cls: type[Explainer], path: Path, model: Any) -> Explainer:
+    """A fitted explainer from a file, checked against the model it is given."""
+    header, tensors = _read(path)
+    if not isinstance(model, BlackBox):
+        make_reader(model, "auto")  # refuses what is no model, whatever the file says
+    try:
+        return _restored(cls, header, tensors, model)
+    except InputError as error:
+        raise SavedFileError(f"{path} holds what cannot be used: {error}") from error
+    except ReLAXError:
+        raise
+    except Exception as error:  # whatever was written under a right checksum
+        raise SavedFileError(f"{path} is damaged or incomplete: {type(error).__name__} {error}.") from error
+
+
+def _write(path: Path, write: Callable[[Path], None]) -> None:
+    if not path.parent.is_dir():
+        raise SavedFileError(f"there is no folder {path.parent} to save {path.name!r} in.")
+    temporary = path.with_name(f".{os.getpid()}-{threading.get_ident()}.tmp")
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    except (OSError, SafetensorError, ValueError) as error:
+        raise SavedFileError(f"{str(path)!r} cannot be written: {error}.") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
+    try:
+        if not path.is_file():
+            raise SavedFileError(f"there is no file {path}.")
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError, ValueError) as error:
+        if isinstance(error, SavedFileError):
+            raise
+        raise SavedFileError(f"{str(path)!r} is no safetensors file, or it is cut off: {error}.") from error
+    if metadata.get("format") != FORMAT:
+        raise SavedFileError(f"{path} was not written by ReLAX.save.")
+    try:
+        header = json.loads(metadata["header"])
+        version = int(header["version"])
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise SavedFileError(f"the header of {path} is damaged: {type(error).__name__} {error}.") from error
+    if version != VERSION:
+        raise SavedFileError(f"{path} has version {version}; this package reads {VERSION}: fit and save it again.")
+    if metadata.get("sha256") != _checksum(metadata["header"], tensors):
+        raise SavedFileError(f"{path} is damaged: its checksum is not that of its content.")
+    return header, tensors
+
+
+def _checksum(header: str, tensors: Tensors) -> str:
+    total = hashlib.sha256(header.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        total.update(tensor.numpy().tobytes())
+    return total.hexdigest()
+
+
+def _restored(cls: type[Explainer], header: dict[str, Any], tensors: Tensors, model: Any) -> Explainer:
+    space, goal = FeatureSpace.from_dict(header["space"]), Goal.from_dict(header["goal"])
+    config = ReLAXConfig(**{name: value for name, value in header["config"].items() if value is not None})
+    explainer = cls(model, space, goal=goal, config=config, **header["parameters"])
+    explainer._check_parameters()
+    explainer.space_, explainer.goal_, explainer.config_ = space, goal, config
+    explainer.blackbox_ = _blackbox(model, space, header["model"])
+    goal.check(explainer.blackbox_)
+    explainer.actions_ = ActionTable(space, config.actions)
+    gap_scale = real_number("gap_scale", header["gap_scale"], np.finfo(np.float64).tiny, np.finfo(np.float64).max)
+    changes = whole_number("changes", header["changes"], 1)
+    explainer.observer_ = Observer(space, explainer.actions_, changes, gap_scale)
+    explainer.moves_ = _moves(space, tensors.pop("moves.feature").numpy(), tensors.pop("moves.value").numpy())
+    explainer.history_ = _history(header["history"], header["stopped"])
+    explainer.fit_rows_ = whole_number("fit_rows", header["fit_rows"], 0)
+    explainer.fit_seconds_ = real_number("fit_seconds", header["fit_seconds"], 0.0, np.inf)
+    explainer.training_ = _text("training", header["training"])
+    explainer.world_model_ = _world_model(explainer.blackbox_, header["agreement"], tensors)
+    if header["inputs"] != explainer.observer_.width(explainer.blackbox_):
+        raise InputError(f"its agent sees {header['inputs']} numbers of a row, which are not those of its space.")
+    explainer.agent_ = _made_if_it_fits(
+        lambda: Agent(header["inputs"], len(explainer.actions_), config, explainer.seed),
+        lambda agent: agent.weights_by_name(),
+        tensors,
+    )
+    explainer.agent_.load_weights(tensors)
+    return explainer
+
+
+Network = TypeVar("Network")
+
+
+def _made_if_it_fits(make: Callable[[], Network], weights: Callable[[Network], Tensors], tensors: Tensors) -> Network:
+    """What `make` makes, if its weights are of the sizes and kinds of these tensors: seen without making them."""
+    with torch.device("meta"):
+        expected = {name: (tuple(weight.shape), weight.dtype) for name, weight in weights(make()).items()}
+    for name, (shape, dtype) in expected.items():
+        given = tensors.get(name)
+        if given is None or tuple(given.shape) != shape or given.dtype != dtype or not given.isfinite().all():
+            what = "nothing" if given is None else f"{given.dtype} of shape {tuple(given.shape)}"
+            raise InputError(f"finite numbers, {dtype} of shape {shape}, are expected for {name!r}, not {what}.")
+    unknown = sorted(set(tensors) - set(expected))
+    if unknown:
+        raise InputError(f"it holds the weights {unknown[0]!r}, for which there is no place.")
+    return make()
+
+
+def _world_model(blackbox: BlackBox, agreement: dict[str, Any] | None, tensors: Tensors) -> WorldModel | None:
+    """The world model of a file, whose tensors are taken out; None if the agent was trained on the model."""
+    own = {name.removeprefix(WORLD): tensors.pop(name) for name in list(tensors) if name.startswith(WORLD)}
+    if agreement is None:
+        return None
+    assert blackbox.space is not None
+    edges = own["edges"].numpy()
+    if edges.shape != (len(blackbox.space), BINS + 1) or edges.dtype != np.float64 or not np.isfinite(edges).all():
+        raise InputError(f"the world model's edges have shape {edges.shape}, or are not finite numbers.")
+    if (np.diff(edges, axis=1) < 0).any() or float(own["scale"]) < 0:
+        raise InputError("the world model's edges fall, or its scale is below 0.")
+    world = _made_if_it_fits(lambda: WorldModel(blackbox, edges), WorldModel.weights_by_name, own)
+    del own["edges"]
+    world.load_weights(own)
+    rows = whole_number("rows", agreement["rows"], 0)
+    world.agreement = Agreement(float(agreement["labels"]), float(agreement["explained"]), rows)
+    return world
+
+
+def _moves(space: FeatureSpace, feature: Any, value: Any) -> Moves:
+    whole = feature.dtype == np.int64 and feature.ndim == 1 and ((feature >= 0) & (feature < len(space))).all()
+    if not whole or value.dtype != np.float64 or value.shape != feature.shape or np.isnan(value).any():
+        raise InputError("the moves of the fallback are no pairs of a feature and a value.")
+    codes = value[space.is_categorical[feature]]
+    if not (np.isfinite(codes) & (codes == np.round(codes))).all():
+        raise InputError("a move of the fallback chooses a category that there cannot be.")
+    return Moves(feature, value)
+
+
+def _history(rows: Any, stopped: Any) -> History:
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise InputError("the history is no list of rows.")
+    for row in rows:
+        if not all(isinstance(number, int | float) for number in row.values()):
+            raise InputError(f"a row of the history holds what is no number: {row}.")
+    return History(rows, _text("stopped", stopped))
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{name} is {value!r}, but must be text.")
+    return value
+
+
+def _blackbox(model: Any, space: FeatureSpace, saved: dict[str, Any]) -> BlackBox:
+    """The model as a BlackBox that answers as the one the explainer was fitted to, or a refusal."""
+    blackbox = model.bound_to(space) if isinstance(model, BlackBox) else BlackBox(model, space, task=saved["task"])
+    # One row shows what this model answers, but not how to read it: a logit may look like a probability.
+    if saved["gives_probabilities"] is not None and hasattr(blackbox.reader, "gives_probabilities"):
+        blackbox.reader.gives_probabilities = bool(saved["gives_probabilities"])
+    blackbox.learn(_middle_row(space))
+    own = None if blackbox.classes is None else blackbox.classes.tolist()
+    if blackbox.task != saved["task"] or blackbox.has_scores != saved["has_scores"]:
+        raise SavedFileError("the model answers otherwise than the one this explainer was fitted to; fit a new one.")
+    if saved["has_scores"] and own != saved["classes"]:
+        raise SavedFileError(f"the model's classes are {own}, but the explainer was fitted to {saved['classes']}.")
+    if saved["score_kind"] not in ("probability", "decision") or not isinstance(saved["strict"], bool):
+        raise InputError(f"scores are of kind {saved['score_kind']!r}, or strict is {saved['strict']!r}.")
+    blackbox.classes = _classes(saved["classes"])
+    blackbox.reader.score_kind, blackbox.strict = saved["score_kind"], saved["strict"]
+    blackbox.least_probability = real_number("least_probability", saved["least_probability"], 1e-12, 0.5)
+    return blackbox
+
+
+def _classes(saved: Any) -> Any:
+    if saved is None:
+        return None
+    if not isinstance(saved, list) or not 0 < len(saved) == len(set(saved)):
+        raise InputError(f"the classes are {saved!r}, but must be a list of different labels.")
+    classes = np.asarray(saved)
+    if classes.tolist() == saved:
+        return classes
+    classes = np.empty(len(saved), dtype=object)  # labels of several types, of which numpy would make text
+    classes[:] = saved
+    return classes
+
+
+def _plain(value: Any) -> Any:
+    """A numpy scalar as JSON knows it; what else JSON does not know is an error."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise SavedFileError(f"{value!r} of type {type(value).__name__} cannot be saved.")
+
+
+def _middle_row(space: FeatureSpace) -> Values:
+    middle = [
+        float(np.argmax(f.choices)) if f.kind == "categorical" else 0.5 * f.low + 0.5 * f.high for f in space.features
+    ]
+    row = np.array([middle], dtype=np.float64)
+    return np.where(space.is_categorical, row, space.limits().round_to_grid(row))

@@ -1,0 +1,121 @@
+"""Starts of training episodes: rows like the training rows, balanced over classes, under random constraints."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from relax_plugin.agent.config import ReLAXConfig
+from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.goal import BoundGoal, Goal
+from relax_plugin.limits import Limits
+from relax_plugin.problem import Booleans
+from relax_plugin.search.state import Episodes
+from relax_plugin.world_model.sampling import Mixing, mixtures
+
+
+def draw_starts(
+    values: Values, blackbox: BlackBox, goal: Goal, max_changes: int, config: ReLAXConfig, rng: np.random.Generator
+) -> Episodes:
+    """A pool of starts, each asked about once: mixtures of two training rows with noise, and Gaussian rows.
+
+    Training rows alone generalise worse: on small data the agent would learn them by heart.
+    """
+    space = blackbox.space
+    assert space is not None
+    real = values[rng.permutation(len(values))[: config.start_pool // 4]]
+    made = mixtures(values, space, mixing(config), rng, config.start_pool - len(real))
+    candidates = np.concatenate([real, made])
+    answer = blackbox.ask(candidates)
+    goals = random_goals(goal, blackbox, answer, rng)
+    open_ = np.flatnonzero(~goals.met(answer))
+    if len(open_) == 0:
+        return Episodes.begin(candidates[:0], answer.rows(open_), goals.rows(open_), space.limits(), max_changes)
+    balanced = config.balanced and blackbox.task == "classification"
+    chosen = open_[_draw(answer.rows(open_), balanced, config.start_pool, rng)]
+    start = candidates[chosen]
+    limits = random_limits(space, start, config, rng)
+    return Episodes.begin(start, answer.rows(chosen), goals.rows(chosen), limits, max_changes)
+
+
+def mixing(config: ReLAXConfig) -> Mixing:
+    """How rows like the training rows are made, as the settings say."""
+    return Mixing(config.mixture, config.gaussian_share, config.start_noise)
+
+
+def typical_gap(starts: Episodes) -> float:
+    """A typical distance of starts from their goals: the unit in which the agent sees gaps and is rewarded for them.
+
+    A quantile, since models differ: AdaBoost's probabilities live near one half, a network's at 0 and 1.
+    """
+    gap = np.abs(starts.goal.gap(starts.answer))
+    return float(max(np.quantile(gap, 0.75), 1e-6)) if gap.any() else 1.0
+
+
+def around(
+    targets: Values, space: FeatureSpace, limits: Limits, radius: float, count: int, rng: np.random.Generator
+) -> Values:
+    """Points within L2 distance `radius` of each target (§4.4), target by target, the target itself first."""
+    n, d = targets.shape
+    direction = rng.standard_normal((n, count, d))
+    direction[:, :, space.is_categorical] = 0.0
+    length = np.maximum(np.linalg.norm(direction, axis=2, keepdims=True), 1e-12)
+    numbers = max(int((~space.is_categorical).sum()), 1)
+    distance = radius * rng.random((n, count, 1)) ** (1.0 / numbers)  # uniform in the ball
+    points = targets[:, None] + direction / length * distance * space.scale
+    points[:, 0] = targets
+    flat = points.reshape(-1, d)
+    origin = np.repeat(targets, count, axis=0)
+    low, high = limits.ends
+    return np.where((flat == origin) | (low > high), origin, limits.inside(flat))
+
+
+def random_goals(goal: Goal, blackbox: BlackBox, answer: Answer, rng: np.random.Generator) -> BoundGoal:
+    """The goal of each start: of several classes half are targeted, so that one agent serves both kinds of goal."""
+    if blackbox.task == "regression":
+        return goal.bind(blackbox, answer)
+    untargeted = Goal.flip(min_probability=goal.min_probability).bind(blackbox, answer)
+    untargeted = replace(untargeted, avoided=None)
+    assert untargeted.wanted is not None
+    classes = untargeted.wanted.shape[1]
+    if classes <= 2:
+        return untargeted
+    target = rng.integers(0, classes, len(answer))
+    if goal.kind == "to" and not isinstance(goal.label, tuple):
+        fixed = goal.bind(blackbox, answer).wanted
+        assert fixed is not None
+        target = np.where(rng.random(len(answer)) < 0.5, fixed.argmax(axis=1), target)
+    targeted = target[:, None] == np.arange(classes)
+    pick = (rng.random(len(answer)) < 0.5)[:, None]
+    return replace(untargeted, wanted=np.where(pick, targeted, untargeted.wanted))
+
+
+def random_limits(space: FeatureSpace, start: Values, config: ReLAXConfig, rng: np.random.Generator) -> Limits:
+    """Random frozen features and narrowed bounds, so that `vary` and `bounds` at the call need no new fit."""
+    limits = space.limits()
+    n, d = start.shape
+    frozen = _random_masks(n, d, config.masked_share, config.mask_rate, rng)
+    actionable = np.flatnonzero(~limits.frozen[0])
+    frozen[np.arange(n), rng.choice(actionable, n)] = False  # something must stay free
+    narrowed = _random_masks(n, d, config.bounded_share, config.mask_rate, rng) & ~space.is_categorical
+    inside = np.clip(start, limits.low, limits.high)
+    low = np.where(narrowed, inside - rng.random((n, d)) * (inside - limits.low), limits.low)
+    high = np.where(narrowed, inside + rng.random((n, d)) * (limits.high - inside), limits.high)
+    choices = np.repeat(limits.choices, n, axis=0)
+    choices &= ~_random_masks(n, choices.shape[1], config.bounded_share, config.mask_rate, rng)
+    return replace(limits, low=low, high=high, frozen=limits.frozen | frozen, choices=choices)
+
+
+def _draw(answer: Answer, balanced: bool, count: int, rng: np.random.Generator) -> Any:
+    """Positions drawn at random; balanced: so that every predicted class is as frequent as any other."""
+    if not balanced:
+        return rng.integers(0, len(answer), count)
+    _, inverse, frequency = np.unique(answer.output, return_inverse=True, return_counts=True)
+    weight = 1.0 / frequency[inverse]
+    return rng.choice(len(answer), count, p=weight / weight.sum())
+
+
+def _random_masks(n: int, d: int, share: float, rate: float, rng: np.random.Generator) -> Booleans:
+    rates = np.where(rng.random((n, 1)) < share, rng.random((n, 1)) * rate, 0.0)
+    return np.asarray(rng.random((n, d)) < rates)

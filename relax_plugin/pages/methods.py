@@ -1,0 +1,242 @@
+"""The page of methods: for each of the registry what it is, its paper, what it supports, a picture, its results.
+
+The pictures show the judge's own rows: every method is run in a worker process on the first queries of the toy.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import joblib
+import pandas as pd
+from markupsafe import Markup, escape
+
+from relax_plugin.errors import MissingExtraError, UnknownNameError
+from relax_plugin.evaluation import tables
+from relax_plugin.evaluation.judge import Method, Row, Unit
+from relax_plugin.evaluation.toy import FAMILIES, MODELS, toy_task
+from relax_plugin.evaluation.worker import POOL, run_unit
+from relax_plugin.pages import table_columns
+from relax_plugin.pages.drawing import figure_class
+from relax_plugin.pages.headline import of_task
+from relax_plugin.pages.html import template
+from relax_plugin.pages.method_card import KINDS, Description, describe
+from relax_plugin.pages.plane import Moves, plane
+from relax_plugin.pages.svg import inline
+from relax_plugin.pages.table_columns import COST, NOTHING, QUALITY, Cell, Column
+from relax_plugin.registry import check_options, list_explainers
+
+QUERIES = 10  # of the toy, in each picture
+LIMIT = 60.0  # seconds a method may take for its picture
+SHOWN = (
+    *("validity", "worst class", "L0", "L1", "L0 common", "L1 common"),
+    *("training rows", "rows", "fit s", "ms each", "instances", "seeds"),
+)
+IF_ANY = ("failed", "skipped")
+BRIEFLY = {"trees": "trees", "network": "networks", "function": "functions"}
+TOY = (
+    Column("found", "found", table_columns.percent, "share of the queries in the picture for which one was found"),
+    Column("changes", "features changed", table_columns.tenths, "of the two, mean over those found"),
+    Column("distance", "distance", table_columns.hundredths, "L1 in standard deviations, mean over those found"),
+    Column("rows", "model rows a query", table_columns.count, "asked for one query, mean; those of fit not included"),
+)
+Progress = Callable[[int, int, Unit, list[Row]], None]
+WEB = re.compile(r"https?://[^\s<>\"')]+")
+
+
+class Pictures:
+    """The methods on the toy: what the judge found of each.
+
+    Parameters
+    ----------
+    descriptions : methods to be run, each on the toy whose model it applies to
+    jobs : int
+        Methods side by side.
+    progress : callable, optional
+        As for `runner.run`.
+    """
+
+    def __init__(self, descriptions: Sequence[Description], jobs: int = 2, progress: Progress | None = None) -> None:
+        tasks = [(description.name, toy_task(description.family)) for description in descriptions if description.family]
+        units = [Unit(task, Method(name, name), seed=0, rows=QUERIES) for name, task in tasks]
+        done: dict[str, pd.DataFrame] = {}
+        try:
+            with joblib.parallel_config(backend="threading", n_jobs=jobs):
+                calls = (joblib.delayed(run_unit)(unit, LIMIT) for unit in units)
+                for unit, rows, _ in joblib.Parallel(return_as="generator_unordered")(calls):
+                    done[unit.method.label] = pd.DataFrame(rows)
+                    if progress is not None:
+                        progress(len(done), len(units), unit, rows)
+        finally:
+            POOL.close()
+        self.rows = {unit.method.label: done[unit.method.label] for unit in units}  # in the order of the registry
+
+    def moves(self, name: str) -> Moves | None:
+        """What is to be drawn; None if the method gave nothing."""
+        rows = self.rows.get(name)
+        return None if rows is None or rows["state"].iloc[0] != "ok" else Moves.judged(rows)
+
+    def failed(self) -> list[str]:
+        """Methods that crashed or took too long."""
+        return [name for name, rows in self.rows.items() if rows["state"].iloc[0] in ("crashed", "timed out")]
+
+    def table(self) -> pd.DataFrame:
+        """One line for each method that was run: the model, the state, and the numbers of its picture."""
+        lines = {}
+        for name, rows in self.rows.items():
+            moves = self.moves(name)
+            numbers = dict.fromkeys((column.key for column in TOY), float("nan")) if moves is None else moves.told()
+            lines[name] = {"task": rows["task"].iloc[0], "state": rows["state"].iloc[0], **numbers}
+        return pd.DataFrame.from_dict(lines, orient="index").rename_axis("method")
+
+    def why_none(self, description: Description) -> str:
+        """A sentence in place of a picture."""
+        rows = self.rows.get(description.name)
+        if rows is None:
+            reasons = dict.fromkeys(description.models[family] or "it was not run" for family in FAMILIES)
+            return f"There is no picture, because {'; '.join(reasons)}."
+        first = rows.iloc[0]
+        what = {"crashed": "The method failed on the toy: ", "timed out": "The method was too slow for a picture: "}
+        told = f"{what.get(first['state'], 'The method was ')}{first['reason']}".strip().rstrip(".")
+        return f"{told}."
+
+
+def described(names: Sequence[str]) -> tuple[list[Description], dict[str, str]]:
+    """The methods in words; and of those that another package announces but that cannot be loaded, why."""
+    made, broken = [], {}
+    for name in dict.fromkeys(names):
+        if name not in list_explainers():
+            check_options(name, [])  # says what is known
+        try:
+            made.append(describe(name))
+        except Exception as error:  # a stranger's, who must not hide all others
+            broken[name] = str(error) if isinstance(error, UnknownNameError) else f"{type(error).__name__}: {error}."
+    return made, broken
+
+
+def render(
+    descriptions: Sequence[Description],
+    pictures: Pictures,
+    *,
+    results: pd.DataFrame | None = None,
+    broken: dict[str, str] | None = None,
+) -> str:
+    """The page as text; the same methods and rows give the same text."""
+    table = pd.DataFrame() if results is None else tables.summary(results)
+    wanted = {*SHOWN, *(key for key in IF_ANY if key in table and table[key].any())}
+    columns = [column for column in (*QUALITY, *COST) if column.key in wanted]
+    sections = [
+        {
+            "description": description,
+            "anchor": f"method-{i}",
+            "what": [_with_code(part) for part in description.what],
+            "more": [_with_code(part) for part in description.more],
+            "paper": _with_links(description.paper),
+            "brief": "any" if description.any_model else ", ".join(_explained(description, BRIEFLY)),
+            "models": _models(description),
+            "options": [
+                (option, _with_code(option.meaning), option in description.fixed)
+                for option in (*description.fixed, *description.options)
+            ],
+            "toy": _toy_cells(pictures.moves(description.name)),
+            "picture": _picture(description, pictures, i),
+            "results": [] if results is None else _results(table, columns, description.name),
+            "failures": [] if results is None else _failures(results, description.name),
+        }
+        for i, description in enumerate(descriptions)
+    ]
+    return template("methods.html.jinja").render(
+        title="Counterfactual explainers, method by method",
+        sections=sections,
+        broken=dict(broken or {}),
+        no_pictures=_why_no_pictures(),
+        queries=QUERIES,
+        toys=MODELS,
+        toy=TOY,
+        columns=columns,
+        with_results=results is not None,
+    )
+
+
+def _picture(description: Description, pictures: Pictures, number: int) -> dict[str, Any]:
+    moves = pictures.moves(description.name)
+    if moves is None:
+        return {"svg": None, "why": pictures.why_none(description)}
+    if _why_no_pictures():
+        return {"svg": None, "why": f"There is no picture: {_why_no_pictures()}"}
+    assert description.family is not None
+    label = f"{description.name} on {MODELS[description.family]}"
+    figure = plane(toy_task(description.family), moves, description.name)
+    return {"svg": Markup(inline(figure, f"plane-{number}", label)), "model": MODELS[description.family]}
+
+
+def _why_no_pictures() -> str:
+    try:
+        figure_class()
+    except MissingExtraError as error:
+        return str(error)
+    return ""
+
+
+def _explained(description: Description, words: dict[str, str]) -> list[str]:
+    return [words[kind] for kind, reason in description.models.items() if reason is None]
+
+
+def _models(description: Description) -> list[str]:
+    """Which models it explains, as it says itself: any, or those that were tried, and why not the others."""
+    if description.any_model:
+        return ["any"]
+    refused: dict[str, list[str]] = {}
+    for kind, reason in description.models.items():
+        if reason is not None:  # the reason names the model, up to which all are alike
+            refused.setdefault(reason.partition(", and the model is")[0], []).append(KINDS[kind])
+    explained = _explained(description, KINDS)
+    told = [f"{' and '.join(explained)}: yes"] if explained else []
+    return [*told, *(f"{', '.join(kinds)}: no, {reason}" for reason, kinds in refused.items())]
+
+
+def _toy_cells(moves: Moves | None) -> list[Cell]:
+    if moves is None:
+        return [Cell(NOTHING)] * len(TOY)
+    numbers = moves.told()
+    return [
+        Cell(NOTHING) if pd.isna(numbers[column.key]) else Cell(column.text(numbers[column.key]), numbers[column.key])
+        for column in TOY
+    ]
+
+
+def _results(table: pd.DataFrame, columns: Sequence[Column], name: str) -> list[dict[str, Any]]:
+    """The lines of a method, with and without options, in each task's table; the best of all methods are marked."""
+    made = []
+    for task in dict.fromkeys(table.index.get_level_values("task")):
+        for line in table_columns.lines(of_task(table, task), columns):
+            method, _, options = str(line["method"]).partition(":")
+            if method == name:
+                made.append({"task": task, "options": options, **line})
+    return made
+
+
+def _failures(results: pd.DataFrame, name: str) -> list[str]:
+    """Why units of a method have no results, seeds taken together."""
+    failures = tables.failures(results)
+    mine = failures[failures["method"].str.partition(":")[0] == name]
+    groups = mine.groupby(["task", "method", "state", "reason"], sort=False)["seed"]
+    return [
+        f"{task}, {method}, seed {', '.join(map(str, sorted(seeds)))}: "
+        f"{reason if state == 'skipped' else f'{state}: {reason}'}"
+        for (task, method, state, reason), seeds in groups
+    ]
+
+
+def _with_code(text: str) -> Markup:
+    """Text of a docstring: what stands in backticks as code, all else as it is."""
+    return Markup(re.sub(r"`+([^`]+)`+", r"<code>\1</code>", str(escape(text))))
+
+
+def _with_links(text: str) -> Markup:
+    """A text whose web addresses can be clicked."""
+    parts, last = [], 0
+    for match in WEB.finditer(text):
+        parts += [escape(text[last : match.start()]), Markup('<a href="{0}" rel="noreferrer">{0}</a>').format(match[0])]
+        last = match.end()
+    return Markup("").join([*parts, escape(text[last:])])

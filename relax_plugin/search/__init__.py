@@ -1,0 +1,1 @@
+"""Searching for counterfactuals: states and actions, the beam, greedy search, refinement, several answers a query."""

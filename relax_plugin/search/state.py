@@ -1,0 +1,94 @@
+"""The state of a search or of training (§4.1.1): episodes side by side, what is seen of them, what they may do."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.goal import BoundGoal
+from relax_plugin.limits import Limits
+from relax_plugin.problem import Booleans, Floats, Integers
+from relax_plugin.search.actions import ActionTable
+
+
+@dataclass
+class Episodes:
+    """The state of a batch of episodes: s_t = (x_t, f_t), and what makes it Markov."""
+
+    start: Values  # x
+    values: Values  # x_t
+    used: Booleans  # f_t: features changed so far; frozen ones count as used
+    left: Integers  # changes that may still be made
+    answer: Answer  # h(x_t)
+    goal: BoundGoal
+    limits: Limits
+    span: tuple[Floats, Floats]  # where each feature may go under the limits
+
+    def rows(self, index: Any) -> "Episodes":
+        return Episodes(
+            self.start[index],
+            self.values[index],
+            self.used[index],
+            self.left[index],
+            self.answer.rows(index),
+            self.goal.rows(index),
+            self.limits.rows(index),
+            (self.span[0][index], self.span[1][index]),
+        )
+
+    @classmethod
+    def begin(cls, start: Values, answer: Answer, goal: BoundGoal, limits: Limits, max_changes: int) -> "Episodes":
+        """Episodes at t = 0: x_0 = x, f_0 = 0 (§4.1.1)."""
+        used = np.broadcast_to(limits.frozen, start.shape).copy()
+        left = np.full(len(start), max_changes)
+        return cls(start, start.copy(), used, left, answer, goal, limits, limits.span(start))
+
+
+class Observer:
+    """Turns episodes into what the networks see, and knows which actions they may take."""
+
+    def __init__(self, space: FeatureSpace, actions: ActionTable, max_changes: int, gap_scale: float) -> None:
+        self.space = space
+        self.actions = actions
+        self.max_changes = max_changes
+        self.gap_scale = gap_scale
+
+    def observe(self, episodes: Episodes) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """States as rows of numbers: x_t standardised, f_t, the room for each change, changes left, goal and answer."""
+        numbers = ~self.space.is_categorical
+        scale, start = self.space.scale[numbers], episodes.start[:, numbers]
+        room_up = (episodes.span[1][:, numbers] - start) / scale
+        room_down = (start - episodes.span[0][:, numbers]) / scale
+        parts = [
+            np.clip(self.space.one_hot(episodes.values), -5.0, 5.0),
+            episodes.used,
+            np.clip(room_up, -5.0, 5.0),
+            np.clip(room_down, -5.0, 5.0),
+            episodes.left[:, None] / self.max_changes,
+            episodes.goal.observe(episodes.answer, self.gap_scale),
+        ]
+        return np.concatenate(parts, axis=1, dtype=np.float32)
+
+    def width(self, blackbox: BlackBox) -> int:
+        """How many numbers `observe` gives of one row, known before there is one: a file must agree."""
+        numbers = int((~self.space.is_categorical).sum())
+        classes = 0 if blackbox.classes is None else len(blackbox.classes)
+        told = 3 if blackbox.task == "regression" else 2 * classes + 1 if blackbox.has_scores else classes
+        return self.space.encoded_width + len(self.space) + 2 * numbers + 1 + told
+
+    def allowed(self, episodes: Episodes) -> Booleans:
+        return self.actions.allowed(episodes.start, episodes.used, episodes.span, episodes.limits)
+
+    def change(self, episodes: Episodes, taken: Integers, magnitude: Floats) -> Episodes:
+        """The transition of §4.1.3: change one feature and mark it as used; the model is not asked yet."""
+        values = self.actions.apply(episodes.values, episodes.start, episodes.span, episodes.limits, taken, magnitude)
+        used = episodes.used.copy()
+        used[np.arange(len(used)), self.actions.feature[taken]] = True
+        return replace(episodes, values=values, used=used, left=episodes.left - 1)
+
+    def advance(self, episodes: Episodes, taken: Integers, magnitude: Floats, blackbox: BlackBox) -> Episodes:
+        """A transition with the model's answer to it, all in one batch."""
+        after = self.change(episodes, taken, magnitude)
+        return replace(after, answer=blackbox.ask(after.values))

@@ -1,0 +1,1 @@
+"""Pictures and pages of how an agent plays and learns."""

@@ -1,0 +1,297 @@
+"""The playground: what the agent does, and what it earns, from every point of a grid over the toy.
+
+Nothing of the method is written down here a second time: the steps and their rewards are those of `CounterfactualEnv`,
+the values those of `Agent.evaluate`, and the answers those of the explainers of the registry. The page only shows them.
+"""
+
+import base64
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from relax_plugin.agent.config import ReLAXConfig
+from relax_plugin.agent.environment import CounterfactualEnv
+from relax_plugin.agent.explainer import ReLAX
+from relax_plugin.agent.pdqn import Agent
+from relax_plugin.base import CounterfactualExplainer
+from relax_plugin.errors import InputError
+from relax_plugin.evaluation.tasks import Task
+from relax_plugin.evaluation.toy import MODELS, TRAINING_ROWS, toy_task
+from relax_plugin.pages.html import script_data, template
+from relax_plugin.problem import Booleans, Floats
+from relax_plugin.registry import make_explainer
+from relax_plugin.search.state import Episodes
+from relax_plugin.teaching.rollouts import action_names
+from relax_plugin.world_model.layers import one_thread
+
+SPACING = 1.0  # thousand of income and of debt between two points of the grid
+UNITS = {"income": "thousand a year", "debt": "thousand"}
+AGENTS = ("before", "after")  # training
+EFFORTS: tuple[Literal["policy", "refined"], ...] = ("policy", "refined")
+FINEST = 1e-3  # unit in which fractions are stored; shares of the way need less
+SHARE = 1e-2
+
+
+@dataclass(frozen=True)
+class Playground:
+    """Everything the page shows.
+
+    Parameters
+    ----------
+    task : Task
+    explainer : ReLAX
+        With the trained agent.
+    greedy : CounterfactualExplainer
+        The greedy search it stands beside.
+    points : DataFrame
+        The grid: one line a point, the features.
+    spacing : float
+        Between two points of the grid.
+    steps : DataFrame
+        One line for each agent, point and step; see `paths`.
+    answers : DataFrame
+        One line for each agent (none for greedy), method and point; see `answers`.
+    """
+
+    task: Task
+    explainer: ReLAX
+    greedy: CounterfactualExplainer
+    points: pd.DataFrame
+    spacing: float
+    steps: pd.DataFrame
+    answers: pd.DataFrame
+
+
+def play(
+    family: str = "trees", seed: int = 0, spacing: float = SPACING, config: ReLAXConfig | None = None
+) -> Playground:
+    """Train an agent on the toy, and see what it does from every point before and after; a few seconds.
+
+    Parameters
+    ----------
+    family : "trees" or "network"
+        What the model is.
+    seed : int
+        Of the toy, its model and the agent.
+    spacing : float
+        Between two points of the grid, in the features' own unit.
+    config : ReLAXConfig, optional
+        Of the agent; by default the package's own, but trained on the model itself as in the paper, so that the
+        rewards shown are those it learned from.
+    """
+    config = config or ReLAXConfig(training="model")
+    task = toy_task(family, seed)
+    points = grid(task, spacing)
+    explainer = ReLAX(task.model, task.space, effort="policy", seed=seed, config=config, progress=False)
+    explainer.fit(task.X_train)
+    greedy = make_explainer("greedy", task.model, task.space, seed=seed).fit(task.X_train)
+    steps, told = [], [answers(greedy, points).assign(agent="", method="greedy")]
+    for name, agent in zip(AGENTS, (untrained(explainer), explainer.agent_), strict=True):
+        led = copy.copy(explainer)
+        led.agent_ = agent
+        steps.append(paths(led, points).assign(agent=name))
+        for effort in EFFORTS:
+            led.effort = effort
+            told.append(answers(led, points).assign(agent=name, method=effort))
+    both = (pd.concat(frames, ignore_index=True) for frames in (steps, told))
+    return Playground(task, explainer, greedy, points, spacing, *both)
+
+
+def grid(task: Task, spacing: float) -> pd.DataFrame:
+    """Points at equal distances from the lower to the upper bound of two features; the first changes slowest."""
+    ends = ((feature.low, feature.high) for feature in task.space.features)
+    decimals = task.space.grid.decimals
+    axes = [
+        np.round(np.arange(low, high + spacing / 2, spacing), places)
+        for (low, high), places in zip(ends, decimals, strict=True)
+    ]
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+    return pd.DataFrame(points, columns=pd.Index(task.space.names))
+
+
+def untrained(explainer: ReLAX) -> Agent:
+    """The agent as it was before its first update: the same seed gives the same weights."""
+    trained = explainer.agent_
+    return Agent(trained.inputs, trained.actions, trained.config, explainer.seed)
+
+
+def paths(explainer: ReLAX, points: pd.DataFrame) -> pd.DataFrame:
+    """The steps of the greedy policy from every point, all points in one batch a step.
+
+    Returns
+    -------
+    DataFrame
+        point, step (from 0); the state before the step: the features, `answer` and `probability` of the class that
+        is wanted; `Q <action>` and `v <action>` of every action there, NaN where it is not allowed; `action`, the
+        position of the one taken, and `to`, the value it gives its feature; of the reward (§4.1.4) the parts `goal`
+        and `distance` and their sum `reward`; `shaping`, which training adds to it; `answer after` and
+        `probability after`.
+    """
+    observer, blackbox, config = explainer.observer_, explainer.blackbox_, explainer.config_
+    before = blackbox.confirm(points)
+    goal = explainer.goal_.bind(blackbox, before)
+    start = explainer.space_.values(points)
+    starts = Episodes.begin(start, before, goal, explainer.space_.limits(), observer.max_changes)
+    env = CounterfactualEnv(starts, observer, blackbox, config, width=len(points))
+    states, info = env.reset(seed=0, options={"starts": np.arange(len(points))})
+    running, answer, values, parts = np.ones(len(points), dtype=bool), before, start, []
+    names = [str(name) for name in explainer.space_.names]
+    actions = action_names(explainer.actions_)
+    for step in range(observer.max_changes):
+        at = np.flatnonzero(running)  # the environment begins finished episodes anew: those are of no interest
+        if len(at) == 0:
+            break
+        allowed = info["allowed"][at]
+        with one_thread():  # as in `explain`, so that the steps are the same to the last digit
+            q, parameters = explainer.agent_.evaluate(states[at], allowed)
+        taken, magnitude = np.zeros(len(points), dtype=np.int64), np.zeros(len(points))
+        taken[at] = q.argmax(axis=1)
+        magnitude[at] = parameters[np.arange(len(at)), taken[at]]
+        states, reward, met, over, info = env.step((taken, magnitude))
+        after = blackbox.ask(info["values"])  # once more, since the environment keeps its answers to itself
+        frame = pd.DataFrame({"point": at, "step": step})
+        frame[names] = values[at]
+        frame["answer"], frame["probability"] = blackbox.labels(answer.output[at]), chance(goal.wanted, answer)[at]
+        frame[[f"Q {name}" for name in actions]] = np.where(allowed, q, np.nan)
+        frame[[f"v {name}" for name in actions]] = np.where(allowed, parameters, np.nan)
+        frame["action"] = taken[at]
+        frame["to"] = info["values"][at, observer.actions.feature[taken[at]]]
+        frame["goal"], frame["distance"] = met[at].astype(float), (reward - met)[at]
+        frame["reward"], frame["shaping"] = reward[at], config.shaping * info["shaping"][at]
+        frame["answer after"] = blackbox.labels(after.output[at])
+        frame["probability after"] = chance(goal.wanted, after)[at]
+        parts.append(frame)
+        running &= ~(met | over)
+        answer, values = after, info["values"]
+    return pd.concat(parts).sort_values(["point", "step"], ignore_index=True)
+
+
+def answers(explainer: CounterfactualExplainer, points: pd.DataFrame) -> pd.DataFrame:
+    """What an explainer answers to every point.
+
+    Returns
+    -------
+    DataFrame
+        point; found; the features of the counterfactual, or of the closest attempt; L0 and L1, NaN if nothing was
+        found; rows the model was asked; the model's answer and the probability of the class that is wanted.
+    """
+    result = explainer.explain(points)
+    frame = pd.DataFrame({"point": np.arange(len(points)), "found": result.found[:, 0]})
+    frame[[str(name) for name in explainer.space_.names]] = result.values[:, 0]
+    frame["L0"], frame["L1"], frame["rows"] = result.sparsity[:, 0], result.proximity[:, 0], result.rows_queried
+    frame["answer"] = result.after[:, 0]
+    classes = explainer.blackbox_.classes
+    assert classes is not None and result.scores_after is not None
+    wanted = np.asarray(result.before)[:, None] != np.asarray(classes)
+    frame["probability"] = np.where(wanted, result.scores_after[:, 0], 0.0).sum(axis=1)
+    return frame
+
+
+def chance(wanted: Booleans | None, answer: Any) -> Floats:
+    """The probability of the classes that are wanted."""
+    assert wanted is not None
+    return np.asarray(np.where(wanted, answer.scores, 0.0).sum(axis=1))
+
+
+def render(playground: Playground) -> str:
+    """The page as text; the same playground gives the same text."""
+    task, explainer = playground.task, playground.explainer
+    config, family = explainer.config_, task.name.partition("/")[2]
+    trained = playground.answers.query("agent == 'after' and method == 'policy'")
+    first = playground.answers.query("agent == 'before' and method == 'policy'")
+    return template("play.html.jinja").render(
+        title="An agent that explains: drag the point",
+        model=MODELS[family],
+        training_rows=TRAINING_ROWS,
+        features=[{"name": str(name), "unit": UNITS[str(name)]} for name in task.space.names],
+        spacing=f"{playground.spacing:g}",
+        points=len(playground.points),
+        distance_weight=f"{config.distance_weight:g}",
+        shaping=f"{config.shaping:g}",
+        discount=f"{config.discount:g}",
+        quantiles=playground.greedy.get_params()["quantiles"],
+        training=explainer.training_,
+        fit_rows=explainer.fit_rows_,
+        found_before=float(first["found"].mean()),
+        found_after=float(trained["found"].mean()),
+        data=script_data(page_data(playground)),
+    )
+
+
+def page_data(playground: Playground) -> dict[str, Any]:
+    """What the script of the page reads: names as they are, and all numbers as packed columns."""
+    task, explainer, points = playground.task, playground.explainer, playground.points
+    names = [str(name) for name in task.space.names]
+    decimals = dict(zip(names, map(int, task.space.grid.decimals), strict=True))
+    assert explainer.blackbox_.classes is not None
+    classes = list(explainer.blackbox_.classes)
+    units = {name: 10.0 ** -decimals[name] for name in names}
+    units["to"] = min(units.values())
+    coded = {label: position for position, label in enumerate(classes)}
+    steps, told = (
+        frame.assign(**{name: frame[name].map(coded) for name in ("answer", "answer after") if name in frame})
+        for frame in (playground.steps, playground.answers)
+    )
+    # Training rows as marks of their class; the first test row of the toy is its most central.
+    marks = task.X_train.set_axis(names, axis=1).assign(answer=task.y_train.map(coded))
+    center = task.space.values(task.X_test)[0]
+    nearest = task.space.distance(task.space.values(points), np.broadcast_to(center, points.shape)).argmin()
+    return {
+        "features": [
+            {
+                "name": name,
+                "unit": UNITS[name],
+                "decimals": decimals[name],
+                "values": np.unique(points[name]).tolist(),
+            }
+            for name in names
+        ],
+        "classes": [str(label) for label in classes],
+        "actions": [
+            {"name": name, "feature": int(j)}
+            for name, j in zip(action_names(explainer.actions_), explainer.actions_.feature, strict=True)
+        ],
+        "first": int(nearest),
+        "marks": packed(marks, units),
+        "steps": {
+            agent: packed(mine.drop(columns=["agent", "step", *names]), units)
+            for agent, mine in steps.groupby("agent", sort=False)
+        },
+        "answers": {
+            f"{agent} {method}".strip(): packed(mine.drop(columns=["agent", "method", "point"]), units)
+            for (agent, method), mine in told.groupby(["agent", "method"], sort=False)
+        },
+    }
+
+
+def packed(frame: pd.DataFrame, units: Mapping[str, float]) -> dict[str, dict[str, Any]]:
+    """The columns of a frame as text: whole multiples of a unit, in one, two or four bytes each, in base64."""
+    return {str(name): pack(frame[name].to_numpy(dtype=np.float64), unit_of(str(name), units)) for name in frame}
+
+
+def pack(values: Floats | Sequence[float], unit: float) -> dict[str, Any]:
+    """Numbers as whole multiples of the unit, in the fewest bytes that hold them all; NaN as the lowest."""
+    whole = np.round(np.asarray(values, dtype=np.float64) / unit)
+    largest = float(np.nanmax(np.abs(whole), initial=0.0))
+    kinds = [np.dtype(code) for code in ("<i1", "<i2", "<i4")]
+    kind = next((kind for kind in kinds if largest <= np.iinfo(kind).max), None)
+    if kind is None:
+        raise InputError(
+            f"{largest * unit:g} is too large for the page, which stores numbers in units of {unit:g}; "
+            f"up to {np.iinfo(kinds[-1]).max * unit:g} is accepted."
+        )
+    whole = np.where(np.isnan(whole), np.iinfo(kind).min, whole)
+    return {"unit": unit, "bytes": kind.itemsize, "data": base64.b64encode(whole.astype(kind).tobytes()).decode()}
+
+
+def unit_of(name: str, units: Mapping[str, float]) -> float:
+    """The unit of a column: that of its feature, 1 for what is counted, and for all else a fraction."""
+    if name in units:
+        return units[name]
+    if name in ("point", "action", "answer", "answer after", "goal", "found", "L0", "rows"):
+        return 1.0
+    return SHARE if name.startswith("v ") else FINEST

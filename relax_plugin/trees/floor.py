@@ -1,0 +1,231 @@
+"""The floor: for tree ensembles, the provably fewest features that have to change, and the least distance at that.
+
+No method can do better, so that a benchmark can say how far each is from the optimum, and a counterfactual can carry
+the proof that none with fewer changes exists.
+"""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from relax_plugin.base import CounterfactualExplainer, whole_number
+from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.errors import GoalError, InputError, NotFittedError, UnsupportedError
+from relax_plugin.features import Bounds, FeatureSpace, Rows, Values
+from relax_plugin.goal import BoundGoal, Goal
+from relax_plugin.limits import Limits
+from relax_plugin.results import Counterfactuals
+from relax_plugin.trees.aims import aim_at
+from relax_plugin.trees.cells import Cells, checked_trees
+from relax_plugin.trees.ensemble import Booleans, Floats, Integers, Trees
+from relax_plugin.trees.subset_grid import CHUNK_CELLS, SubsetGrid
+
+CLOSE = 1e-9  # relative difference of distances that is rounding
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The optimum of each query.
+
+    Attributes
+    ----------
+    changes : int array (queries,)
+        The fewest features that have to change; 0 if the query meets its goal already, -1 if that is more than what
+        was searched, or not known.
+    distance : array (queries,)
+        The least standardised L1 distance with so few changes; NaN where `changes` is -1.
+    values : array (queries, features)
+        The optimal counterfactual; the query itself where `changes` is -1.
+    proved : int array (queries,)
+        It is proved that no counterfactual changes fewer features than this.
+    possible : bool array (queries,)
+        False where it is proved that no counterfactual exists at all.
+    """
+
+    changes: Integers
+    distance: Floats
+    values: Floats
+    proved: Integers
+    possible: Booleans
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    def sentences(self) -> list[str]:
+        """What is proved for each query, in words."""
+        return [self._sentence(row) for row in range(len(self))]
+
+    def _sentence(self, row: int) -> str:
+        if self.changes[row] == 0:
+            return "the query meets the goal already"
+        if not self.possible[row]:
+            return "no counterfactual exists within the limits"
+        if self.proved[row] == 0:
+            return "nothing is proved, since the model does not answer as its trees do"
+        return f"no counterfactual changes fewer than {_features(int(self.proved[row]))}"
+
+
+def floor(
+    model: Any,
+    space: FeatureSpace,
+    rows: Rows,
+    goal: Goal | None = None,
+    *,
+    limits: Limits | None = None,
+    most_changes: int = 3,
+) -> Floor:
+    """The fewest changes that meet the goal, and the nearest counterfactual with so few, for each row.
+
+    Parameters
+    ----------
+    model : a tree ensemble that can be read, or a BlackBox of one
+        Of scikit-learn, XGBoost or LightGBM. Others are refused by an UnsupportedError, *skipped because ...*.
+    space : FeatureSpace
+    rows : DataFrame or array
+        The queries.
+    goal : Goal, optional
+        Another class for a classifier if absent; a regressor needs one.
+    limits : Limits, optional
+        Of one call, `space.limits(vary, bounds)`; the space's own if absent.
+    most_changes : int
+        How many changes are tried. Each further one costs an order of magnitude more.
+    """
+    most = whole_number("most_changes", most_changes, 0)
+    blackbox = _bound(model, space)
+    trees = checked_trees(blackbox.model, space)
+    values = space.values(rows)
+    limits = space.limits() if limits is None else limits
+    if len(values) == 0:
+        empty = np.empty(0, dtype=np.int64)
+        return Floor(empty, np.empty(0), values, empty, np.empty(0, dtype=bool))
+    if blackbox.classes is None:
+        blackbox.learn(values)
+    before = blackbox.confirm(rows)
+    known = trees.decision.classes
+    same = np.array_equal(np.asarray(known), np.asarray(blackbox.classes))  # of a regressor None
+    if not same or not np.allclose(trees.labels(values), before.output, rtol=1e-6):
+        name = type(blackbox.model).__name__
+        raise UnsupportedError(f"skipped because the trees read from the {name} do not answer as it does.")
+    if goal is None and blackbox.task == "regression":
+        raise GoalError("a regressor needs a goal: Goal.shift(delta) or Goal.between(low, high).")
+    bound = (goal or Goal.flip()).bind(blackbox, before)
+    found = _search(trees, blackbox, space, limits, values, bound, most, bound.met(before))
+    changed = np.flatnonzero(found.changes > 0)
+    if len(changed) == 0:
+        return found
+    # Whatever the trees say, the model's own answer to the row as it would be delivered decides.
+    picked = rows[changed] if isinstance(rows, np.ndarray) else rows.iloc[changed]
+    answer = blackbox.confirm(space.restore(found.values[changed], picked))
+    wrong = changed[~bound.rows(changed).met(answer)]
+    for array, nothing in ((found.changes, -1), (found.distance, np.nan), (found.proved, 0)):
+        array[wrong] = nothing
+    found.values[wrong] = values[wrong]
+    return found
+
+
+def certify(
+    counterfactuals: Counterfactuals,
+    explainer: CounterfactualExplainer | BlackBox | Any,
+    *,
+    most_changes: int = 2,
+    goal: Goal | None = None,
+    vary: Iterable[Hashable] | None = None,
+    bounds: Bounds | None = None,
+) -> Counterfactuals:
+    """The same counterfactuals with a sentence for each query about what is proved to be the optimum.
+
+    Parameters
+    ----------
+    counterfactuals : Counterfactuals
+    explainer : the fitted explainer that made them, or the model
+    most_changes : int
+        Up to how many changes are tried.
+    goal, vary, bounds
+        As they were given to the call of `explain`.
+    """
+    if isinstance(explainer, CounterfactualExplainer):
+        if not hasattr(explainer, "blackbox_"):
+            raise NotFittedError(f"this {type(explainer).__name__} is not fitted, so that it cannot have made them.")
+        goal, model = goal or explainer.goal or explainer.goal_, explainer.blackbox_
+    else:
+        model = explainer
+    space = counterfactuals.space
+    limits = space.limits(vary, bounds)
+    best = floor(model, space, counterfactuals.queries, goal, limits=limits, most_changes=most_changes)
+    fewer = np.where(counterfactuals.found, counterfactuals.sparsity, np.inf).min(axis=1) < best.proved
+    if fewer.any():
+        raise InputError(
+            f"query {int(np.argmax(fewer))} has a counterfactual with fewer changes than is proved possible: "
+            "goal, vary and bounds must be those of the call that found it."
+        )
+    # That none changes fewer than one feature goes without saying.
+    told = (best.proved > 1) | (~best.possible & (best.changes != 0))
+    sentences = [text if tell else "" for tell, text in zip(told, best.sentences(), strict=True)]
+    for row in np.flatnonzero(counterfactuals.found[:, 0] & (best.changes > 0)):
+        changes, distance = counterfactuals.sparsity[row, 0], counterfactuals.proximity[row, 0]
+        fewest = int(best.changes[row])
+        if changes == fewest and distance <= best.distance[row] * (1 + CLOSE):
+            sentences[row] += ", and " * bool(sentences[row]) + f"none that changes {_features(fewest)} is closer"
+        elif changes > fewest:
+            sentences[row] += ", and " * bool(sentences[row]) + f"one that changes {_features(fewest)} exists"
+    return replace(counterfactuals, certificate=np.array(sentences, dtype=object))
+
+
+def _search(
+    trees: Trees,
+    blackbox: BlackBox,
+    space: FeatureSpace,
+    limits: Limits,
+    values: Values,
+    goal: BoundGoal,
+    most: int,
+    already: Booleans,
+) -> Floor:
+    n = len(values)
+    changes = np.where(already, 0, -1)
+    distance, best = np.where(already, 0.0, np.nan), values.copy()
+    proved, possible = np.where(already, 0, most + 1), np.ones(n, dtype=bool)
+    pending = np.flatnonzero(~already)
+    size = max(1, 16 * CHUNK_CELLS // max(1, trees.boxes[0].size, comb(len(space), most)))
+    for first in range(0, len(pending), size):
+        index = pending[first : first + size]
+        part, start, mine = goal.rows(index), values[index], limits.rows(index)
+
+        def met(rows: Values, owner: Integers, part: BoundGoal = part) -> Booleans:
+            return part.rows(owner).met(_answer(trees, blackbox, space, part, rows))
+
+        grid = SubsetGrid(Cells.of(trees, space, mine, start), aim_at(trees, part), met, most)
+        open_ = np.arange(len(index))
+        for k in range(1, min(most, len(grid.movable)) + 1):
+            solutions = grid.solve(k, open_)
+            solved = np.flatnonzero(np.isfinite(solutions.distance))
+            where = index[solved]
+            best[where] = grid.values(solutions)[solved]
+            changes[where] = proved[where] = k
+            distance[where] = space.distance(best[where], values[where])
+            open_ = np.setdiff1d(open_, solved)
+        possible[index[open_]] = len(grid.movable) > most
+    return Floor(changes, distance, best, proved, possible)
+
+
+def _answer(trees: Trees, blackbox: BlackBox, space: FeatureSpace, goal: BoundGoal, values: Values) -> Answer:
+    """The model's answer, read off its trees where that is exact to the last bit."""
+    if goal.min_probability is not None and trees.decision.link != "identity":
+        return blackbox.confirm(space.model_input(values))
+    scores = trees.scores(values)
+    if goal.wanted is None:
+        return Answer(trees.decided(scores))
+    return Answer(trees.decided(scores), trees.linked(scores).astype(np.float64))
+
+
+def _bound(model: Any, space: FeatureSpace) -> BlackBox:
+    if not isinstance(model, BlackBox):
+        return BlackBox(model, space)
+    return model if model.space is space and model.classes is not None else model.bound_to(space)
+
+
+def _features(count: int) -> str:
+    return "1 feature" if count == 1 else f"{count} features"
