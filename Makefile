@@ -9,7 +9,7 @@ TYPECHECK := .typecheck
 BENCH_OUTPUT := .bench
 
 # Files of `make quick`: core, baselines, adapters and judge in under a minute of two cores.
-QUICK_WITHOUT_TORCH := features goal results environment search slots refine datasets judge tables benchmark_table \
+QUICK_WITHOUT_TORCH := architecture features goal results environment search slots refine datasets judge tables benchmark_table \
 	greedy move_table nearest_ct feat_tweak lore fast_trees explain_onnx
 QUICK_WITH_TORCH := packaging blackbox readers replay local adapter_alibi adapter_carla sklearn_manners distributions
 # What depends on the versions of the extras, for `make minimum` alone.

@@ -82,7 +82,7 @@ class BlackBox:
         Needed by `ask`, which is given values; `answer` takes the user's rows.
     task : "auto", "classification" or "regression"
     accelerate : "auto", optional
-        Small batches are answered by the arrays of a tree ensemble (`trees.py`) in place of its library, if those agree
+        Small batches are answered by the arrays of a tree ensemble (`trees/`) in place of its library, if those agree
         with it on the rows of `learn`. Rows count as before, and what is delivered is confirmed by the model itself.
     """
 

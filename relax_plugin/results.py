@@ -41,7 +41,7 @@ class Counterfactuals:
         Rows the model was asked for each query, the query itself and the final confirmation included.
     seconds : float
     certificate : str array (queries,), optional
-        What is proved about the optimum of each query (`evaluation.floor.certify`), "" if nothing is.
+        What is proved about the optimum of each query (`relax_plugin.trees.floor.certify`), "" if nothing is.
     """
 
     space: FeatureSpace

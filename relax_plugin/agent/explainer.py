@@ -135,7 +135,7 @@ class ReLAX(GuidedExplainer):
             self.history_ = train(env, self.agent_, self._for_training(), rng, validate, progress=self.progress)
 
     def _validate(self, world: BlackBox, checks: Episodes) -> dict[str, float]:
-        """What the policy is worth now; `evaluation.learning` looks over its shoulder here."""
+        """What the policy is worth now; `teaching.learning` looks over its shoulder here."""
         return score(self.space_, *roll_out(self.agent_, self.observer_, world, checks))
 
     def _world(self, values: Values, rng: np.random.Generator) -> BlackBox:

@@ -1,7 +1,7 @@
-"""The COVID-19 case study (§6): which countries a model calls high-risk, what would make it call them normal, and why
-that is no advice.
+"""The COVID-19 case study (§6): which countries a model calls high-risk, and what would make it call them normal.
 
-What a study returns holds numbers in standard deviations and counts: no cell of the table, and no country.
+Why that is no advice is said with it. What a study returns holds numbers in standard deviations and counts: no cell
+of the table, and no country.
 """
 
 import json
