@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-# Data count as written with decimals if no cell needs more digits than these: a measured number needs all of its dtype.
+# Data count as written with decimals if the largest number needs no more digits than these to have them: a measured
+# number needs all of its dtype.
 WRITTEN_DIGITS = {"float64": 12, "float32": 5, "float16": 3}
 
 
@@ -115,9 +116,9 @@ def written_decimals(cells: Any) -> int | None:
     most = WRITTEN_DIGITS[str(cells.dtype)]
     if all(cell == np.floor(cell) for cell in cells):
         return 0
-    if any(len(Decimal(shortest(cell)).normalize().as_tuple().digits) > most for cell in cells):
-        return None
-    return max(decimals_of(cell) for cell in cells)
+    decimals = max(decimals_of(cell) for cell in cells)
+    largest = max(abs(Decimal(shortest(cell))) for cell in cells)
+    return decimals if largest.scaleb(decimals) < 10**most else None
 
 
 def decimals_of(cell: Any) -> int:
