@@ -49,7 +49,11 @@ class Law:
         if self.step is not None:
             broken["grid"] = self._off_grid(new)
         elif self.decimals is not None:
-            broken["decimals"] = np.array([decimals_of(cell) > self.decimals for cell in new], dtype=bool)
+            # A changed cell is a number of the training column's dtype, also where the query's is wider: the float32
+            # nearest to 0.504 is written so. But it must be one: what is none of them is written with all its digits.
+            cells = new.astype(self.numpy_dtype)
+            cells = [short if short == cell else cell for short, cell in zip(cells, new, strict=True)]
+            broken["decimals"] = np.array([decimals_of(cell) > self.decimals for cell in cells], dtype=bool)
         return broken
 
     def _off_grid(self, new: Any) -> Any:
