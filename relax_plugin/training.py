@@ -27,6 +27,11 @@ logger = logging.getLogger(__name__)
 SPARSITY_WEIGHT = 0.02  # of the validation score: validity first, then fewer changes, then shorter ones
 PROXIMITY_WEIGHT = 0.005
 
+ROW_OF_HISTORY = frozenset(
+    {"step", "seconds", "rows", "exploration", "reward", "return", "td_error", "top_tenth"}
+    | {"validity", "sparsity", "proximity", "objective"}
+)
+
 
 def train(
     env: CounterfactualEnv,
