@@ -20,7 +20,7 @@ from IPython.display import HTML
 from relax_plugin import ReLAX
 from relax_plugin.adapters.dice import ReLAXDice
 from relax_plugin.adapters.shap import CounterfactualShap, compare_with_shap
-from relax_plugin.datasets import load_task
+from relax_plugin.evaluation.tasks import load_task
 
 task = load_task("breast_cancer/rf")
 model, X_train = task.model, task.X_train

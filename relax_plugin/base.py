@@ -24,6 +24,7 @@ from relax_plugin.verdict import Verdict
 
 BATCH = 8192  # counterfactuals worked on side by side: bounds the memory of a call of any size
 LEAST_BATCH = 64  # queries worked on side by side, however many counterfactuals each is to have
+MOST_COUNTERFACTUALS = 1_000_000  # that may be asked for one query
 MOST_SEEDS = 2**63  # torch knows no further ones
 LEARN_ROWS = 256  # training rows asked once to learn classes and the grain of scores
 
@@ -94,7 +95,8 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         """Prepare for explaining: learn the space and the model's classes, and whatever the method learns.
 
         All that is learned takes its place at once, at the end: an interrupted or refused fit leaves everything as it
-        was. There is no use for labels: the model itself is asked.
+        was. (Ctrl-C while ReLAX trains its agent ends the training, not the fit: the best agent so far is kept, and
+        `history_.stopped` says so.) There is no use for labels: the model itself is asked.
         """
         if y is not None:
             raise InputError("fit needs no labels, since it asks the model itself; call fit(X) with the training rows.")
@@ -173,7 +175,7 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> Counterfactuals:
         self._check_parameters()
         X = pandas_or_array(X).copy()  # the results keep it, and the user may write into it later
-        n = whole_number("n", n, 1)
+        n = int(real_number("n", whole_number("n", n, 1), 1, MOST_COUNTERFACTUALS))
         if goal is not None and not isinstance(goal, Goal):
             raise GoalError(f"goal is {goal!r}; give a Goal, such as Goal.to({goal!r}).")
         goal = goal or self.goal or self.goal_
@@ -184,7 +186,9 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         values = self.space_.values(X)
         size = max(BATCH // n, LEAST_BATCH)
         slices = [slice(first, first + size) for first in range(0, len(values), size)] or [slice(0, 0)]
-        rows = X if self.space_.container == "array" else self.space_.frame(X)
+        rows: Any = self.space_.frame(X)
+        if self.space_.container == "array":  # what the model was fitted with, whatever the queries come in
+            rows = X if isinstance(X, np.ndarray) else rows.to_numpy()
         pieces = rows.iloc if isinstance(rows, pd.DataFrame) else rows
         parts = [self._explain_batch(values[s], pieces[s], goal.chunk(s), limits, n) for s in slices]
         return concatenate(parts, X)

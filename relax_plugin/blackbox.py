@@ -8,7 +8,7 @@ import copy
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -178,7 +178,9 @@ class BlackBox:
         if known is None:
             _refuse_missing(raw_output)
             _refuse_fractions(raw_output)
-        self.classes = np.unique(np.asarray(raw_output)) if known is None else np.asarray(known)
+        self.classes = _distinct(raw_output) if known is None else np.asarray(known)
+        if len(set(self.classes.tolist())) < len(self.classes):
+            raise ModelError(f"the model's classes are {self.classes.tolist()}; each must be listed once.")
         if scores is None:
             return Answer(self.codes(raw_output))
         if self.reader.score_kind == "probability":
@@ -221,7 +223,7 @@ class BlackBox:
         labels, _ = self._call(self._rows(values), want_labels=True)
         _refuse_missing(labels)
         assert self.classes is not None
-        self.classes = np.unique(np.concatenate([self.classes, np.asarray(labels)]))
+        self.classes = _distinct(np.concatenate([self.classes, np.asarray(labels)]))
         return Answer(self.codes(labels))
 
     def ask(self, values: Values) -> Answer:
@@ -305,6 +307,8 @@ class BlackBox:
         finally:
             self.books.enter(seconds=time.perf_counter() - started)
         self.books.enter(rows=len(rows), calls=1)
+        if labels is not None and self.task == "classification":
+            _refuse_what_is_no_label(labels)
         answer = scores if scores is not None else labels
         if np.shape(answer)[:1] != (len(rows),):
             raise ModelError(
@@ -324,7 +328,8 @@ class BlackBox:
         Equal is what Python calls equal: 1, 1.0 and True are one label, 1 and "1" are two.
         """
         classes = np.asarray(self.classes)
-        if isinstance(labels, np.ndarray) and labels.dtype == classes.dtype and classes.dtype.kind in "biuf":
+        quick = classes.dtype.kind in "biuf" and classes.dtype != np.float16  # of which pandas makes no index
+        if isinstance(labels, np.ndarray) and labels.dtype == classes.dtype and quick:
             return np.asarray(pd.Index(classes).get_indexer(pd.Index(labels)), dtype=np.int64)
         place = {label: position for position, label in reversed(list(enumerate(classes.tolist())))}
         found = [place.get(label, -1) for label in (labels.tolist() if isinstance(labels, np.ndarray) else labels)]
@@ -359,6 +364,28 @@ def _refuse_missing(labels: Any) -> None:
     missing = pd.isna(np.asarray(labels))
     if missing.any():
         raise ModelError(f"the model answered {np.asarray(labels)[missing][0]!r} for row {int(np.argmax(missing))}.")
+
+
+def _refuse_what_is_no_label(labels: Any) -> None:
+    array = np.asarray(labels)
+    if array.ndim > 1 or array.dtype.kind not in "biufOUS":
+        raise ModelError(
+            f"the model answered {array.dtype} of shape {array.shape}; one number or text a row is needed."
+        )
+    if array.dtype == object and not all(isinstance(label, Hashable) for label in array):
+        raise ModelError("the model answered lists or dicts as labels; one number or text a row is needed.")
+
+
+def _distinct(labels: Any) -> np.ndarray[Any, Any]:
+    """The labels that occur, in order; of several types, by type and text."""
+    array = np.asarray(labels)
+    try:
+        return np.unique(array)
+    except TypeError:
+        found = sorted(set(array.tolist()), key=lambda label: (type(label).__name__, str(label)))
+        classes = np.empty(len(found), dtype=object)
+        classes[:] = found
+        return classes
 
 
 def _refuse_fractions(labels: Any) -> None:

@@ -57,11 +57,19 @@ def checked(feature: Feature) -> Feature:
         known = feature.categories
         sound = sound and len(feature.choices) == len(known) == len(set(known)) > 0
         sound = sound and (feature.low, feature.high, feature.step) == (0, len(known) - 1, 1)
-        sound = sound and is_category_dtype(feature.dtype)
+        sound = sound and is_category_dtype(feature.dtype) and not any(pd.isna(category) for category in known)
+        sound = sound and (feature.direction is None or feature.ordered)
+        if pd.api.types.is_bool_dtype(feature.dtype):
+            sound = sound and all(isinstance(category, bool) for category in known)
     else:
         sound = sound and feature.kind in ("continuous", "integer") and not feature.categories and not feature.choices
         odd = pd.api.types.is_bool_dtype(feature.dtype) or pd.api.types.is_complex_dtype(feature.dtype)
         sound = sound and pd.api.types.is_numeric_dtype(feature.dtype) and not odd
+        if sound and feature.kind == "integer":
+            sound = feature.step is not None and feature.step % 1 == 0
+        if sound and not feature.immutable:
+            least, most = _range_of(feature.dtype)
+            sound = least <= feature.low and feature.high <= most
     if not sound:
         raise InputError(f"feature {feature.name!r} contradicts itself: {feature}.")
     return feature
@@ -83,6 +91,8 @@ def with_bounds(feature: Feature, bound: Sequence[Any]) -> Feature:
     if len(bound) != 2:
         raise ConstraintError(f"the bounds of feature {feature.name!r} are {bound}; give (low, high).")
     try:
+        if any(isinstance(end, str) for end in bound):
+            raise TypeError("text")
         low = feature.low if bound[0] is None else float(bound[0])
         high = feature.high if bound[1] is None else float(bound[1])
     except (TypeError, ValueError, OverflowError) as error:
@@ -205,8 +215,12 @@ def dtype_text(dtype: Any) -> str:
 def dtype_from_text(text: str, categories: Sequence[Any], ordered: bool) -> Any:
     """What `dtype_text` wrote."""
     if text.startswith("category:"):
-        return pd.CategoricalDtype(pd.Index(list(categories), dtype=text.removeprefix("category:")), ordered=ordered)
-    return pd.api.types.pandas_dtype(text)
+        kind = dtype_from_text(text.removeprefix("category:"), (), False)
+        return pd.CategoricalDtype(pd.Index(list(categories), dtype=kind), ordered=ordered)
+    dtype = pd.api.types.pandas_dtype(text)
+    if isinstance(dtype, np.dtype) and dtype.kind not in "biufO":  # of a file: a text a gigabyte wide, say
+        raise InputError(f"a column has dtype {text!r}; numbers, text, bool and Categorical are supported.")
+    return dtype
 
 
 def decimals_of(step: float | None, anchor: float) -> int:
@@ -271,7 +285,7 @@ def _range_of(dtype: Any) -> tuple[float, float]:
     """Least and greatest number the dtype holds."""
     kind = _numpy_dtype(dtype)
     if kind.kind in "iu":
-        return max(float(np.iinfo(kind).min), -EXACT), min(float(np.iinfo(kind).max), EXACT)
+        return max(float(np.iinfo(kind).min), 1.0 - EXACT), min(float(np.iinfo(kind).max), EXACT - 1.0)
     return float(np.finfo(kind).min), float(np.finfo(kind).max)
 
 

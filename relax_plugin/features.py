@@ -42,6 +42,7 @@ from relax_plugin.errors import (
 from relax_plugin.limits import Grid, Limits
 from relax_plugin.tables import Rows as Rows
 from relax_plugin.tables import (
+    array_dtype,
     array_with_cells,
     as_array,
     as_frame,
@@ -165,7 +166,7 @@ class FeatureSpace:
             features.append(feature)
         if isinstance(X, pd.DataFrame):
             return cls(features)
-        return cls(features, "array", str(X.dtype))
+        return cls(features, "array", str(array_dtype(str(X.dtype))))
 
     # Arrays over the features, for vectorised code.
 
@@ -333,6 +334,8 @@ class FeatureSpace:
     def limits(self, vary: Iterable[Hashable] | None = None, bounds: Bounds | None = None) -> Limits:
         """What a row may become: this space's constraints, narrowed by those of one call."""
         features = list(self.features)
+        if bounds is not None and not isinstance(bounds, Mapping):
+            raise InputError(f"bounds is {bounds!r}; give a mapping of name to (low, high) or to a list of categories.")
         for name, bound in (bounds or {}).items():
             if name not in self.names:
                 raise UnknownNameError(f"bounds names feature {name!r}; {did_you_mean(name, self.names)}")
@@ -387,12 +390,14 @@ class FeatureSpace:
             features.append(checked(replace(feature, dtype=dtype)))
         if not features or len({feature.name for feature in features}) < len(features):
             raise InputError("the features of a space must have names of their own, and there must be one at least.")
-        if data["container"] not in ("frame", "array") or np.dtype(data["array_dtype"]).kind not in "biufOU":
-            raise InputError(f"rows come as a frame or array of numbers or objects, not as {data['container']!r}.")
-        return cls(features, data["container"], data["array_dtype"])
+        if data["container"] not in ("frame", "array"):
+            raise InputError(f"rows come as a frame or an array, not as {data['container']!r}.")
+        return cls(features, data["container"], str(array_dtype(data["array_dtype"])))
 
 
 def _names(names: Iterable[Hashable], argument: str) -> list[Hashable]:
+    if not isinstance(names, Iterable):
+        raise InputError(f"{argument} must be a list of feature names, not {names!r}.")
     if isinstance(names, str):
         raise InputError(f"{argument} must be a list of feature names, not the string {names!r}; write [{names!r}].")
     return list(names)

@@ -34,7 +34,7 @@ class Goal:
 
     def __post_init__(self) -> None:
         """Refuse what `flip`, `to`, `shift` and `between` would not have made, also when it comes from a file."""
-        if self.kind not in TAKES:
+        if not isinstance(self.kind, str) or self.kind not in TAKES:
             raise GoalError(f"there is no goal {self.kind!r}; {did_you_mean(self.kind, TAKES)}")
         for name in ("label", "low", "high", "delta", "min_probability"):
             if getattr(self, name) is not None and name not in TAKES[self.kind]:

@@ -13,6 +13,7 @@ import pandas as pd
 from relax_plugin.columns import EXACT, dtype_from_text, dtype_text
 from relax_plugin.errors import InputError, SavedFileError
 from relax_plugin.features import FeatureSpace, Rows, Values
+from relax_plugin.tables import array_dtype, as_array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -215,12 +216,11 @@ class Counterfactuals:
         space.values(queries)  # refuses what is not of the space
         numbers = {name: _floats(data[name]) for name in ("values", "scores_before", "scores_after")}
         shape = (len(queries), data["slots"])
-        if shape[1] < 1:
-            raise InputError(f"there are {shape[1]} counterfactuals for each query; one at least is needed.")
+        _check_numbers(space, data, numbers, shape)
         proofs = data.get("certificate")
         return cls(
             space=space,
-            queries=queries if space.container == "frame" else queries.to_numpy(dtype=data["queries"]["array"]),
+            queries=queries if space.container == "frame" else as_array(queries, array_dtype(data["queries"]["array"])),
             values=np.asarray(numbers["values"]).reshape(*shape, len(space)),
             found=np.asarray(data["found"], dtype=bool).reshape(shape),
             status=np.asarray(data["status"], dtype=object).reshape(shape),
@@ -316,6 +316,23 @@ def shown(value: Any) -> str:
     if isinstance(value, float | np.floating):
         return f"{value:.6g}"
     return str(value)
+
+
+def _check_numbers(space: FeatureSpace, data: dict[str, Any], numbers: dict[str, Any], shape: tuple[int, int]) -> None:
+    """Refuse numbers that no call could have left, though shapes may fit."""
+    values = np.asarray(numbers["values"]).reshape(*shape, len(space))
+    counts = np.array([len(f.categories) if f.kind == "categorical" else np.inf for f in space.features])
+    codes = ~space.is_categorical | ((values >= 0) & (values < counts) & (values % 1 == 0))
+    whole = all(isinstance(rows, int) and rows >= 0 for rows in data["rows_queried"])
+    flags = all(isinstance(found, bool) for row in data["found"] for found in row)
+    sound = shape[1] >= 1 and np.isfinite(values).all() and codes.all() and whole and flags
+    seconds = data["seconds"]
+    sound = sound and isinstance(seconds, int | float) and 0 <= seconds < np.inf
+    for name, outer in (("scores_before", shape[:1]), ("scores_after", shape)):
+        scores = numbers[name]
+        sound = sound and (scores is None or (scores.shape[:-1] == outer and np.isfinite(scores).all()))
+    if not sound:
+        raise InputError("a number among its results is none that a call could have left.")
 
 
 def _checksum(text: str) -> str:

@@ -44,6 +44,8 @@ def as_frame(X: Rows, width: int | None = None) -> pd.DataFrame:
 
 def is_categorical(column: "pd.Series[Any]") -> bool:
     dtype = column.dtype
+    if isinstance(dtype, pd.SparseDtype):
+        raise InputError(f"feature {column.name!r} is sparse; give dense columns: frame.sparse.to_dense().")
     if pd.api.types.is_object_dtype(dtype):
         exact = column.map(lambda cell: isinstance(cell, Decimal)).to_numpy(dtype=bool)
         if exact.any():
@@ -125,3 +127,11 @@ def as_array(frame: pd.DataFrame, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     if dtype.kind == "U":  # as wide as the longest text, which may be a new one
         return frame.to_numpy(dtype=object).astype(str)
     return frame.to_numpy(dtype=dtype if dtype.kind == "O" else np.result_type(dtype, frame.to_numpy()))
+
+
+def array_dtype(text: str) -> np.dtype[Any]:
+    """The dtype of an array from its name in a file; of text without a width, which is that of the longest one."""
+    dtype = np.dtype(text)
+    if dtype.kind not in "biufOU":
+        raise InputError(f"an array has dtype {text!r}; numbers, text and objects are supported.")
+    return np.dtype("U") if dtype.kind == "U" else dtype

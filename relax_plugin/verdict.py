@@ -49,7 +49,8 @@ class Verdict:
         if self.scores is not None and answer.scores is not None:
             self.scores[query, slot] = answer.scores
         met = self.problem.goal.rows(query).met(answer)
-        few = (values != start).sum(axis=1) <= self.problem.max_changes
+        changes = (values != start).sum(axis=1)
+        few = (changes > 0) & (changes <= self.problem.max_changes)  # the query itself is no counterfactual of it
         self.found[query, slot] = met & few & self.problem.limits.rows(query).kept(values, start)
         self.found &= self._distinct()
         return np.unique(query[~met])

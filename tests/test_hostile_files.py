@@ -103,7 +103,7 @@ NUMBERS = [math.nan, math.inf, -1, 0, 10**9, 10**400, "7", None, True, [], {}, 2
 ADDRESSES = [
     (("gap_scale",), [math.nan, math.inf, 0, -1.0, "1", None, True, 10**400]),
     (("inputs",), [0, -3, 10**7, 10**400, "9", None]),
-    (("changes",), [0, -1, "2", None, 2.5, math.nan]),
+    (("changes",), [0, -1, "2", None, 2.5, math.nan, 10**400, 99]),
     (("parameters", "seed"), [-1, 2**63, "1", None, 2.5, True]),
     (("parameters", "variant"), ["locale", 3, None]),
     (("parameters", "rows_per_instance"), [0, math.nan, "40"]),
@@ -119,7 +119,7 @@ ADDRESSES = [
     (("space", "features", 0, "name"), ["b", ["a"], {}]),
     (("space", "features", 0, "direction"), ["up", 1]),
     (("space", "features", 2, "choices"), [[True], [], [1, 1, 1], [True] * 4]),
-    (("space", "features", 2, "categories"), [["x", "x", "z"], ["x"], [["x"], ["y"], ["z"]], []]),
+    (("space", "features", 2, "categories"), [["x", "x", "z"], ["x"], [["x"], ["y"], ["z"]], [], ["x", "y", None]]),
     (("space", "container"), ["table", None]),
     (("space", "array_dtype"), ["V9", "no"]),
     (("space", "features"), [[], None, {}]),
@@ -130,7 +130,15 @@ ADDRESSES = [
     (("model", "score_kind"), ["odd", None]),
     (("model", "strict"), ["no", 1, None]),
     (("model", "least_probability"), [0, 1, math.nan, "0.1"]),
-    (("history",), [{}, "none", [1], [{"step": "x"}]]),
+    (("history",), [{}, "none", [1], [{"step": "x"}], [{"a": 1}]]),
+    (("version",), ["3", 3.7, None]),
+    (("config", "steps_of_return"), [10**12, 10**4]),
+    (("config", "local_episodes"), [10**12]),
+    (("config", "local_batch"), [10**12]),
+    (("space", "features", 1, "step"), [0.5, None]),
+    (("space", "features", 1, "high"), [1e30]),
+    (("space", "features", 2, "direction"), ["increase"]),
+    (("space", "features", 2, "dtype"), ["U30000000", "bool", "V9", "M8[ns]"]),
     (("stopped",), [None, 3]),
     (("training",), [None, 3]),
     (("fit_rows",), [-1, "9", None, math.nan]),
@@ -211,7 +219,7 @@ print(sorted(bad & set(seen)))
     assert done.stdout.strip() == "[]\n['compile', 'exec']", done.stderr
 
 
-@pytest.mark.parametrize("name", ["folder", "nul\0byte", "x" * 300, "no/such/place"])
+@pytest.mark.parametrize("name", ["folder", "nul\0byte", "x" * 300, "no/such/place", "x" * 300 + "/y"])
 def test_a_place_that_cannot_be_written_or_read_is_a_sentence(saved, tmp_path, name):
     explainer, _ = saved
     (tmp_path / "folder").mkdir()
@@ -274,6 +282,13 @@ def test_every_flipped_bit_of_json_is_noticed(text):
         ("queries", {}),
         ("queries", {"index": [0], "columns": [[1]], "dtypes": ["V9"], "array": "object"}),
         ("space", {"features": [], "container": "frame", "array_dtype": "object"}),
+        ("queries", {"index": [0], "columns": [[1]], "dtypes": ["U30000000"], "array": "V30000000"}),
+        ("found", [["yes", False]] * 6),
+        ("seconds", "x"),
+        ("seconds", -1),
+        ("rows_queried", [-1] * 6),
+        ("scores_before", [[0.5, 0.5]] * 5),
+        ("scores_after", [[[0.5, 0.5]]] * 6),
         ("status", None),
         ("certificate", [1]),
         ("version", 1),
@@ -287,6 +302,25 @@ def test_impossible_json_is_refused(text, key, value):
     data["sha256"] = hashlib.sha256(json.dumps(data).encode()).hexdigest()
     with pytest.raises(SavedFileError):
         Counterfactuals.from_json(json.dumps(data))
+
+
+@pytest.mark.parametrize("code", [99, -1, 0.5, None])
+def test_a_category_or_number_that_there_is_not_is_refused(text, code):
+    data = json.loads(text)
+    del data["sha256"]
+    data["values"][0][0][2] = code
+    data["sha256"] = hashlib.sha256(json.dumps(data).encode()).hexdigest()
+    with pytest.raises(SavedFileError):
+        Counterfactuals.from_json(json.dumps(data))
+
+
+@pytest.mark.parametrize("kind", ["BF16", "F16", "I8"])
+def test_numbers_of_a_foreign_kind_are_refused(saved, tmp_path, kind):
+    outer, _, tensors = parts(saved[1])
+    size = {"BF16": 2, "F16": 2, "I8": 1}[kind]
+    more = {**outer, "extra": {"dtype": kind, "shape": [4], "data_offsets": [len(tensors), len(tensors) + 4 * size]}}
+    whole = json.dumps(more).encode()
+    refused(tmp_path / "kind", struct.pack("<Q", len(whole)) + whole + tensors + bytes(4 * size))
 
 
 @pytest.mark.parametrize("content", ["", "[" * 100_000, "null", "[]", "7", "{}", "\x00", '{"a": 1e999}'])

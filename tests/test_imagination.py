@@ -24,11 +24,13 @@ from reference.tiny import (
 )
 from sklearn.base import clone
 
-from relax_plugin import BlackBox, FeatureSpace, Goal, ReLAX, ReLAXConfig, imagination, world_model
+from relax_plugin import BlackBox, FeatureSpace, Goal, ReLAX, ReLAXConfig
 from relax_plugin.agent.config import AGENT_STEPS, SEARCH_STEPS
 from relax_plugin.baselines.surrogate_search import SurrogateSearch
 from relax_plugin.errors import InputError, UnsupportedError
 from relax_plugin.search.greedy import Moves
+from relax_plugin.world_model import model as world_model
+from relax_plugin.world_model import sampling as imagination
 from relax_plugin.world_model.sampling import ENOUGH, ROUND, Mixing, imagine, moved
 
 ROWS = gaussian_rows()

@@ -367,3 +367,94 @@ def test_an_attempt_that_meets_the_goal_by_predict_is_found_though_fit_saw_no_ti
         warnings.simplefilter("ignore")
         result = make_explainer(name, Tied(), **options).fit(rows[:6]).explain(pd.DataFrame({"t": ["x"]}))
     assert result.found.all() and result.frame["t"].tolist() == ["y"]
+
+
+class Undecided:
+    """Answers labels only, by chance: a row may meet the goal without having changed."""
+
+    _estimator_type, classes_ = "classifier", np.array([0, 1])
+
+    def __init__(self):
+        self.rng = np.random.default_rng(1)
+
+    def predict(self, rows):
+        return self.rng.integers(0, 2, len(rows))
+
+
+@pytest.mark.parametrize("name", ["nearest-ct", "lore", "relax-global"])
+def test_the_query_itself_is_never_found_as_its_own_counterfactual(name):
+    result = explained(name, Undecided(), n=3)
+    found = result.status == "found"
+    assert (result.sparsity[found] > 0).all()
+
+
+class Saying:
+    """A classifier that says what it is told to."""
+
+    _estimator_type = "classifier"
+
+    def __init__(self, say):
+        self.predict = lambda rows: say((truth(rows) > 0.5).astype(int))
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        lambda codes: codes.astype(np.float16),
+        lambda codes: np.array([1 if code else "a" for code in codes], dtype=object),
+        lambda codes: codes.astype(bool),
+        lambda codes: np.array(["no", "yes"])[codes],
+    ],
+    ids=["half", "mixed", "bool", "text"],
+)
+def test_labels_of_every_kind_are_read(say):
+    result = explained("nearest-ct", Saying(say))
+    assert result.found.all()
+    after = say((truth(result.frame[list("abcd")]) > 0.5).astype(int))
+    assert [str(label) for label in result.after[:, 0]] == [str(label) for label in after]
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        lambda codes: np.zeros((len(codes), 3), dtype=int),
+        lambda codes: np.array([*([code] for code in codes.tolist()), None], dtype=object)[:-1],
+        lambda codes: codes.astype("datetime64[ns]"),
+        lambda codes: codes.astype(complex),
+    ],
+    ids=["three columns", "lists", "times", "complex"],
+)
+def test_what_is_no_label_is_refused(say):
+    with pytest.raises(ModelError, match="is needed"):
+        explained("nearest-ct", Saying(say))
+
+
+def test_classes_that_are_listed_twice_are_refused():
+    with pytest.raises(ModelError, match="each must be listed once"):
+        explained("greedy", Labelled([0, 0]))
+
+
+@pytest.mark.parametrize("n", [10**12, 10**20, 0, True, "2"])
+def test_a_count_of_counterfactuals_that_cannot_be_is_refused(n):
+    with pytest.raises(InputError, match="n is"):
+        explained("nearest-ct", Honest(), n=n)
+
+
+@pytest.mark.parametrize("wrong", [{"vary": 5}, {"bounds": [("a", (0, 1))]}, {"bounds": {"a": ("0", "1")}}])
+def test_constraints_of_a_wrong_kind_are_refused(wrong):
+    with pytest.raises(InputError):
+        explained("nearest-ct", Honest(), **wrong)
+
+
+def test_a_model_fitted_on_arrays_is_asked_with_arrays_whatever_the_queries_come_in():
+    rows = ROWS.to_numpy()
+    explainer = make_explainer("nearest-ct", lambda asked: (asked[:, 0] > 0).astype(int)).fit(rows)
+    expected = explainer.explain(rows[:9])
+    result = explainer.explain(pd.DataFrame(rows[:9], columns=[f"x{j}" for j in range(4)]))
+    assert result.found.all() and np.array_equal(result.values, expected.values)
+    assert np.array_equal(result.frame.to_numpy(), expected.frame.to_numpy())
+
+
+def test_a_sparse_column_is_refused_by_name():
+    with pytest.raises(InputError, match="feature 'a' is sparse"):
+        make_explainer("greedy", Honest()).fit(ROWS.assign(a=pd.arrays.SparseArray(ROWS["a"])))

@@ -14,9 +14,10 @@ from reference.tiny import gaussian_rows, mixed_rows
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from relax_plugin import BlackBox, FeatureSpace, Goal, world_model
+from relax_plugin import BlackBox, FeatureSpace, Goal
 from relax_plugin.blackbox import Answer
 from relax_plugin.errors import InputError
+from relax_plugin.world_model import model as world_model
 from relax_plugin.world_model.model import LABEL_LOGIT, LEAST_ROWS, Agreement, ImaginedBlackBox, WorldModel
 
 SVC = LinearSVC(random_state=0).fit(gaussian_rows(), tiny.two_class_labels(gaussian_rows()))

@@ -8,7 +8,7 @@ from interpret.ext.blackbox import ReLAX as InterpretReLAX
 
 from relax_plugin import ReLAX, ReLAXConfig
 from relax_plugin.adapters.shap import CounterfactualShap
-from relax_plugin.datasets import load_task
+from relax_plugin.evaluation.tasks import load_task
 
 task = load_task("breast_cancer/rf")
 model, X_train = task.model, task.X_train

@@ -41,6 +41,17 @@ NO_NUMBERS = frozenset({"actions", "training", "pretrained", "balanced"})
 AGENT_STEPS = 200  # of training, unless:
 SEARCH_STEPS = 60  # Global, effort "search", a good world model of scores: 200 gain .2 % of L1 on held-out rows
 
+# Upper ends of what `explain` makes room for, since a file may say anything.
+MOST = {
+    "steps_of_return": 100,
+    "hidden": 100_000,
+    "code": 10_000,
+    "local_steps": 100_000,
+    "local_episodes": 10_000,
+    "local_batch": 100_000,
+    "local_updates": 1_000,
+}
+
 SHARES = frozenset(
     {
         "discount",
@@ -132,6 +143,7 @@ class ReLAXConfig:
                 low = -inf
             elif field.name in SHARES:
                 high = 1.0
+            high = min(high, MOST.get(field.name, inf))
             if not isinstance(value, kind) or not isfinite(value) or not low <= float(value) <= high:
                 raise InputError(
                     f"{field.name} is {value!r}, but must be a {'whole' if kind is Integral else 'finite'} number"

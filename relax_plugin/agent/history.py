@@ -14,6 +14,11 @@ from relax_plugin.problem import Booleans, Floats
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+ROW_OF_HISTORY = frozenset(
+    {"step", "seconds", "rows", "exploration", "reward", "return", "td_error", "top_tenth"}
+    | {"validity", "sparsity", "proximity", "objective"}
+)
+
 
 @dataclass
 class History:

@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from relax_plugin.agent.config import ReLAXConfig
-from relax_plugin.agent.history import History
+from relax_plugin.agent.history import ROW_OF_HISTORY, History
 from relax_plugin.agent.pdqn import Agent
 from relax_plugin.base import real_number, whole_number
 from relax_plugin.blackbox import BlackBox
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 FORMAT = "relax_plugin.ReLAX"
 VERSION = 3  # 2 added the world model, 3 the checksum
 WORLD = "world."  # begins the names of the world model's tensors
+KINDS_OF_NUMBERS = frozenset({"torch.float32", "torch.float64", "torch.int64"})
 PLAIN_PARAMETERS = ("variant", "effort", "max_changes", "rows_per_instance", "fallback", "seed", "progress")
 
 Explainer = TypeVar("Explainer", bound="ReLAX")
@@ -99,16 +100,19 @@ def load_explainer(cls: type[Explainer], path: Path, model: Any) -> Explainer:
 
 
 def _write(path: Path, write: Callable[[Path], None]) -> None:
-    if not path.parent.is_dir():
-        raise SavedFileError(f"there is no folder {path.parent} to save {path.name!r} in.")
-    temporary = path.with_name(f".{os.getpid()}-{threading.get_ident()}.tmp")
+    temporary = path.parent / f".{os.getpid()}-{threading.get_ident()}.tmp"
     try:
-        write(temporary)
-        os.replace(temporary, path)
+        if not path.parent.is_dir():
+            raise SavedFileError(f"there is no folder {path.parent} to save {path.name!r} in.")
+        try:
+            write(temporary)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except SavedFileError:
+        raise
     except (OSError, SafetensorError, ValueError) as error:
         raise SavedFileError(f"{str(path)!r} cannot be written: {error}.") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
@@ -126,11 +130,14 @@ def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
         raise SavedFileError(f"{path} was not written by ReLAX.save.")
     try:
         header = json.loads(metadata["header"])
-        version = int(header["version"])
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        version = header["version"]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise SavedFileError(f"the header of {path} is damaged: {type(error).__name__} {error}.") from error
     if version != VERSION:
-        raise SavedFileError(f"{path} has version {version}; this package reads {VERSION}: fit and save it again.")
+        raise SavedFileError(f"{path} has version {version!r}; this package reads {VERSION}: fit and save it again.")
+    foreign = {str(tensor.dtype) for tensor in tensors.values()} - KINDS_OF_NUMBERS
+    if foreign:
+        raise SavedFileError(f"{path} holds {min(foreign)}; only {', '.join(sorted(KINDS_OF_NUMBERS))} belong there.")
     if metadata.get("sha256") != _checksum(metadata["header"], tensors):
         raise SavedFileError(f"{path} is damaged: its checksum is not that of its content.")
     return header, tensors
@@ -155,7 +162,7 @@ def _restored(cls: type[Explainer], header: dict[str, Any], tensors: Tensors, mo
     goal.check(explainer.blackbox_)
     explainer.actions_ = ActionTable(space, config.actions)
     gap_scale = real_number("gap_scale", header["gap_scale"], np.finfo(np.float64).tiny, np.finfo(np.float64).max)
-    changes = whole_number("changes", header["changes"], 1)
+    changes = int(real_number("changes", whole_number("changes", header["changes"], 1), 1, len(space)))
     explainer.observer_ = Observer(space, explainer.actions_, changes, gap_scale)
     explainer.moves_ = _moves(space, tensors.pop("moves.feature").numpy(), tensors.pop("moves.value").numpy())
     explainer.history_ = _history(header["history"], header["stopped"])
@@ -225,8 +232,8 @@ def _history(rows: Any, stopped: Any) -> History:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError("the history is no list of rows.")
     for row in rows:
-        if not all(isinstance(number, int | float) for number in row.values()):
-            raise InputError(f"a row of the history holds what is no number: {row}.")
+        if set(row) != ROW_OF_HISTORY or not all(isinstance(number, int | float) for number in row.values()):
+            raise InputError(f"a row of the history does not hold the numbers {sorted(ROW_OF_HISTORY)}: {row}.")
     return History(rows, _text("stopped", stopped))
 
 

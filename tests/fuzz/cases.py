@@ -93,6 +93,7 @@ class Counts:
     refused: Counter[str] = field(default_factory=Counter)
     queries: Counter[str] = field(default_factory=Counter)
     delivered: Counter[str] = field(default_factory=Counter)
+    known: Counter[str] = field(default_factory=Counter)  # cases that break a promise in a way shown before
 
     def report(self) -> str:
         lines = [f"{self.cases} cases, {sum(self.refused.values())} refused"]
@@ -182,9 +183,7 @@ def check(case: Case, counts: Counts | None = None, known: frozenset[str] | set[
         broken.append(("user's rows", "the training rows or the queries were written to"))
     if random_state() != state:
         broken.append(("global state", "the random state of numpy, random or torch is another one"))
-    for kind, text in broken:
-        if f"{kind} of {case.method}" not in known:
-            raise Violation(f"{kind} of {case.method}", text)
+    raise_first_unknown([(f"{kind} of {case.method}", text) for kind, text in broken], known, counts)
 
 
 def judged(setting: Setting, result: Counterfactuals, seen: int) -> Any:
@@ -306,6 +305,14 @@ def sentence(refusal: ReLAXError) -> str:
     words = [word for word in str(refusal).split() if word.isalpha()]
     kind = "" if isinstance(refusal, UnsupportedError) else f"{type(refusal).__name__}: "
     return kind + " ".join(words[:9])
+
+
+def raise_first_unknown(broken: list[tuple[str, str]], known: Any, counts: Counts) -> None:
+    """Raise the first violation of a kind that was not shown before; cases of those that were are counted."""
+    counts.known.update({kind for kind, _ in broken if kind in known})
+    for kind, text in broken:
+        if kind not in known:
+            raise Violation(kind, text)
 
 
 def escaped(error: Exception) -> tuple[str, str]:

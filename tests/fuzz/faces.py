@@ -9,7 +9,17 @@ from typing import Any
 import dice_ml
 import numpy as np
 import pandas as pd
-from fuzz.cases import OPTIONS, Case, Counts, Setting, Violation, escaped, identical, random_state, sentence
+from fuzz.cases import (
+    OPTIONS,
+    Case,
+    Counts,
+    Setting,
+    escaped,
+    identical,
+    raise_first_unknown,
+    random_state,
+    sentence,
+)
 from fuzz.laws import at_least, at_most
 from fuzz.oracle import Oracle, cells_of, same_cells
 from raiutils.exceptions import UserConfigValidationException
@@ -56,9 +66,7 @@ def check_face(asked: FaceCase, counts: Counts | None = None, known: Any = froze
         broken.append((f"{asked.face} user's rows", "the queries were written to"))
     if random_state() != state:
         broken.append((f"{asked.face} global state", "the random state of numpy, random or torch is another one"))
-    for kind, text in broken:
-        if kind not in known:
-            raise Violation(kind, text)
+    raise_first_unknown(broken, known, counts)
 
 
 def through_interpret(setting: Setting, counts: Counts) -> Broken:

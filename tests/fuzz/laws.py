@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-# Data count as written with decimals if no cell needs more digits than these: a measured number needs all of its dtype.
+# Data count as written with decimals if the largest number needs no more digits than these to have them: a measured
+# number needs all of its dtype.
 WRITTEN_DIGITS = {"float64": 12, "float32": 5, "float16": 3}
 
 
@@ -48,7 +49,11 @@ class Law:
         if self.step is not None:
             broken["grid"] = self._off_grid(new)
         elif self.decimals is not None:
-            broken["decimals"] = np.array([decimals_of(cell) > self.decimals for cell in new], dtype=bool)
+            # A changed cell is a number of the training column's dtype, also where the query's is wider: the float32
+            # nearest to 0.504 is written so. But it must be one: what is none of them is written with all its digits.
+            cells = new.astype(self.numpy_dtype)
+            cells = [short if short == cell else cell for short, cell in zip(cells, new, strict=True)]
+            broken["decimals"] = np.array([decimals_of(cell) > self.decimals for cell in cells], dtype=bool)
         return broken
 
     def _off_grid(self, new: Any) -> Any:
@@ -115,9 +120,9 @@ def written_decimals(cells: Any) -> int | None:
     most = WRITTEN_DIGITS[str(cells.dtype)]
     if all(cell == np.floor(cell) for cell in cells):
         return 0
-    if any(len(Decimal(shortest(cell)).normalize().as_tuple().digits) > most for cell in cells):
-        return None
-    return max(decimals_of(cell) for cell in cells)
+    decimals = max(decimals_of(cell) for cell in cells)
+    largest = max(abs(Decimal(shortest(cell))) for cell in cells)
+    return decimals if largest.scaleb(decimals) < 10**most else None
 
 
 def decimals_of(cell: Any) -> int:

@@ -50,7 +50,7 @@ def main() -> int:
     for reason, times in counts.refused.most_common(20):
         print(f"  refused {times} times: {reason}")
     for kind, times in found.items():
-        print(f"  VIOLATION {kind}, {times} times")
+        print(f"  VIOLATION {kind}, in {times + counts.known[kind]} cases")
     print("no violation" if not found else f"{len(found)} kinds of violations")
     return 1 if found else 0
 
@@ -59,9 +59,10 @@ def run_round(group: str, number: int, counts: Counts, found: Counter[str], outp
     """One round of a group; each kind of violation is shrunk and shown once, later ones are only counted."""
     strategy: Any = face_cases() if group == "faces" else group_cases(group)
     run: Callable[..., None] = check_face if group == "faces" else check
+    counted: set[str] = set()
     for _ in range(20):  # kinds of one round
         try:
-            smallest(strategy, run, number, counts, found)
+            smallest(strategy, run, number, counts, found, counted)
         except Violation as violation:
             found[violation.kind] += 1
             text = (
@@ -80,8 +81,11 @@ def run_round(group: str, number: int, counts: Counts, found: Counter[str], outp
             return
 
 
-def smallest(strategy: Any, run: Any, number: int, counts: Counts, found: Counter[str]) -> None:
-    """Run a round; raises the violation of the smallest case that hypothesis finds in the time it has for that."""
+def smallest(strategy: Any, run: Any, number: int, counts: Counts, found: Counter[str], counted: set[str]) -> None:
+    """Run a round; raises the violation of the smallest case that hypothesis finds in the time it has for that.
+
+    A case counts once: not again in the next pass of its round, and not while a violation is made smaller.
+    """
     failed: dict[str, Violation] = {}
     until = float("inf")
 
@@ -101,8 +105,10 @@ def smallest(strategy: Any, run: Any, number: int, counts: Counts, found: Counte
             raise failed[repr(case)]
         if time.monotonic() > until:
             return  # hypothesis sees no smaller one, and stops
+        fresh = not failed and repr(case) not in counted
+        counted.add(repr(case))
         try:
-            run(case, counts, set(found))
+            run(case, counts if fresh else Counts(), set(found))
         except Violation as violation:
             violation.case = case
             failed[repr(case)] = violation

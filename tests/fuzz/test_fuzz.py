@@ -7,12 +7,13 @@ import pytest
 from fuzz.cases import Case, Counts, check
 from fuzz.faces import FaceCase, check_face
 from fuzz.strategies import face_cases, group_cases
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
 FIXED: dict[str, Any] = {
     "derandomize": True,
     "deadline": None,
     "database": None,
+    "phases": [Phase.generate, Phase.shrink],
     "suppress_health_check": list(HealthCheck),
 }
 pytestmark = pytest.mark.filterwarnings("ignore")
