@@ -330,7 +330,8 @@ def _check_numbers(space: FeatureSpace, data: dict[str, Any], numbers: dict[str,
     sound = sound and isinstance(seconds, int | float) and 0 <= seconds < np.inf
     for name, outer in (("scores_before", shape[:1]), ("scores_after", shape)):
         scores = numbers[name]
-        sound = sound and (scores is None or (scores.shape[:-1] == outer and np.isfinite(scores).all()))
+        if scores is not None and shape[0] > 0:
+            sound = sound and scores.shape[:-1] == outer and np.isfinite(scores).all()
     if not sound:
         raise InputError("a number among its results is none that a call could have left.")
 
