@@ -296,7 +296,12 @@ def test_plane_is_drawn_anew_for_another_width(opened, stored) -> None:
     page = opened(viewport=DESKTOP)
     wide = page.locator("#plane").bounding_box()["width"]
     page.set_viewport_size(PHONE)
-    page.wait_for_function("document.getElementById('plane').viewBox.baseVal.width < 390")
+    narrow = "document.getElementById('plane').viewBox.baseVal.width < 390"
+    for _ in range(200):  # not wait_for_function, which evaluates text in the page, and the page's policy forbids it
+        if page.evaluate(narrow):
+            break
+        page.wait_for_timeout(50)
+    assert page.evaluate(narrow)
     assert page.locator("#plane").bounding_box()["width"] < wide
     check_against(page, stored, "after")
 
