@@ -82,3 +82,17 @@ def test_a_slot_left_empty_is_filled_with_another_row_and_never_with_one_that_is
     assert sorted(made.values[0, :, 0]) == [5, 6, 7, 8, 9, 10]
     assert (made.values[0, :, 1:] == 0).all()
     assert made.stage[0, 1:].tolist() == ["variant"] * 5
+
+
+def test_two_thousand_counterfactuals_are_asked_for_and_the_call_ends():
+    rows = pd.DataFrame(np.random.default_rng(0).normal(0, 1, (80, 4)).round(3), columns=list("abcd"))
+
+    def above(asked: pd.DataFrame) -> np.ndarray:
+        chance = 1 / (1 + np.exp(-2 * (asked["a"] + asked["b"]).to_numpy()))
+        return np.column_stack([1 - chance, chance])
+
+    result = make_explainer("greedy", above).fit(rows).explain(rows[:3], n=2000)
+    assert result.found.shape == (3, 2000) and result.found.sum(axis=1).min() > 200
+    assert not result.frame.drop(columns="cf_id").duplicated().any()
+    before = above(rows[:3]).argmax(axis=1)[result.frame["query_id"]]
+    assert (above(result.frame).argmax(axis=1) != before).all()
