@@ -9,11 +9,10 @@ TYPECHECK := .typecheck
 BENCH_OUTPUT := .bench
 
 # Files of `make quick`: core, baselines, adapters and judge in under a minute of two cores.
-QUICK_WITHOUT_TORCH := architecture features goal results environment search slots refine datasets judge tables benchmark_table \
-	greedy move_table nearest_ct feat_tweak lore fast_trees explain_onnx
-QUICK_WITH_TORCH := packaging blackbox readers replay local adapter_alibi adapter_carla sklearn_manners distributions
+QUICK_WITHOUT_TORCH := test_architecture contract/test_features contract/test_goal contract/test_results agent/test_environment search/test_beam search/test_diverse search/test_refine datasets/test_datasets evaluation/test_judge evaluation/test_tables test_benchmark_table baselines/test_greedy baselines/test_move_table baselines/test_nearest_ct baselines/test_feat_tweak baselines/test_lore trees/test_fast commands/test_explain_onnx
+QUICK_WITH_TORCH := test_packaging contract/test_blackbox contract/test_readers agent/test_replay agent/test_local adapters/test_alibi adapters/test_carla contract/test_sklearn_manners test_distributions
 # What depends on the versions of the extras, for `make minimum` alone.
-EXTRAS_TESTS := trees mace adapter_shap adapter_interpret dask plots covid
+EXTRAS_TESTS := trees/test_ensemble baselines/test_mace adapters/test_shap adapters/test_interpret evaluation/test_dask pages/test_plots reproduction/test_covid
 # Torch's wheels for another Python can bring gigabytes of CUDA: `make pythons TORCH=no` goes as far as it can without.
 # --no-deps, or torch would come as a requirement of the package; every other requirement is pinned.
 ifeq ($(TORCH),no)
@@ -47,12 +46,12 @@ unit: venv
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 quick: venv
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(QUICK_TESTS:%=tests/test_%.py)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(QUICK_TESTS:%=tests/%.py)
 
 # The oldest versions that pyproject.toml allows, on the oldest Python: it promises no more than these tests show.
 minimum: $(MINIMUM)/minimum.txt
 	$(MAKE) quick VENV=$(MINIMUM) CONSTRAINTS=$(MINIMUM)/minimum.txt
-	$(MINIMUM)/bin/python -m pytest -n 2 --dist loadfile $(EXTRAS_TESTS:%=tests/test_%.py)
+	$(MINIMUM)/bin/python -m pytest -n 2 --dist loadfile $(EXTRAS_TESTS:%=tests/%.py)
 	$(MINIMUM)/bin/python -m pip check
 
 $(MINIMUM)/minimum.txt: pyproject.toml .ci/minimum_versions.py

@@ -105,7 +105,7 @@ def test_tests_of_an_unpacked_sdist_pass_against_the_installed_wheel(
     # -P: the folder of the sources is not on the path. Their reference implementations lie in tests/reference.
     where = run(["-P", "-c", "import relax_plugin; print(relax_plugin.__file__)"], unpacked, PYTHONPATH=str(installed))
     assert Path(where.strip()).parent == installed / "relax_plugin"
-    chosen = ["tests/test_goal.py", "tests/test_replay.py", "tests/test_datasets.py"]
+    chosen = ["tests/contract/test_goal.py", "tests/agent/test_replay.py", "tests/datasets/test_datasets.py"]
     said = run(["-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen], unpacked, PYTHONPATH=str(installed))
     assert re.search(r"\d+ passed", said)
 

@@ -43,7 +43,7 @@ class Adam:
     """torch's own fused Adam (AdamW, if weights decay) without `torch.optim.Adam` around it.
 
     The first of those that a process makes imports the compiler, which takes as long as training for a search does.
-    `tests/test_agent.py` holds the two to the same last bit.
+    `tests/agent/test_pdqn.py` holds the two to the same last bit.
     """
 
     def __init__(self, weights: Sequence[Tensor], rate: float, decay: float = 0.0) -> None:

@@ -17,7 +17,7 @@ from relax_plugin.cli import main
 from relax_plugin.reproduction.models import COLUMNS
 from relax_plugin.reproduction.results import read_stored
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-m", "relax_plugin.cli"]
 EXPLAIN = ["explain", "train.csv", "--target", "approved", "--method", "nearest-ct", "--rows", "1", "2", "3"]
 PATIENCE = 120.0  # seconds after which a test gives up waiting

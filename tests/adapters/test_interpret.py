@@ -35,7 +35,7 @@ from relax_plugin import BlackBox, FeatureSpace, Goal, list_explainers, make_exp
 from relax_plugin.adapters.interpret import CounterfactualExplanation, ReLAX
 from relax_plugin.errors import GoalError, InputError
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = shutil.which("chromium")
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
 ROWS = tiny.gaussian_rows(200, 5)

@@ -18,7 +18,7 @@ from relax_plugin import list_explainers
 from relax_plugin.evaluation.runner import load_rows
 from relax_plugin.registry import explainer_class
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 TASK = "diabetes/ada"
 
 PROJECT = """
@@ -98,7 +98,7 @@ class Installed:
         options = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--target", str(folder / "site")]
         self.said(self.start("-m", "pip", "install", *options, str(source)))
         # Side by side, since each of them spends most of its time on imports.
-        test = str(ROOT / "tests" / "test_every_explainer.py")
+        test = str(ROOT / "tests" / "contract" / "test_every_explainer.py")
         options = ["-q", "-p", "no:cacheprovider", f"--junitxml={self.report}", f"--rootdir={ROOT}", "-k", CONTRACT]
         self.contract = self.start("-m", "pytest", *options, test)
         self.list = self.start("-m", "relax_plugin.cli", "list", "--json")
