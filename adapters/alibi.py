@@ -14,13 +14,13 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from relax_plugin.arrays import Array
 from relax_plugin.base import CounterfactualExplainer, make_explainer
 from relax_plugin.errors import ConstraintError, GoalError, InputError, NotFittedError, UnknownNameError, did_you_mean
 from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.goal import Goal
 from relax_plugin.results import Counterfactuals, concatenate
 
-Array = np.ndarray[Any, Any]
 Condition = Mapping[str, Sequence[Any]]
 
 logger = logging.getLogger(__name__)

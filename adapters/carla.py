@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from relax_plugin.arrays import Array
 from relax_plugin.base import CounterfactualExplainer, make_explainer
 from relax_plugin.errors import ColumnError, InputError, NotFittedError, UnknownNameError, did_you_mean
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
-
-Array = np.ndarray[Any, Any]
 
 TIES = 0.02  # share of rows in which the largest probability and `predict` may differ
 

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from scipy.special import softmax
 
+from relax_plugin.arrays import Array, Values
 from relax_plugin.errors import InputError
-from relax_plugin.features import Bounds, FeatureSpace, Values
+from relax_plugin.features import Bounds, FeatureSpace
 
 PRIVATE_ROWS = 1000  # drawn from the ranges of a private data interface, which has no rows to learn from
 
@@ -31,7 +32,7 @@ class AskedModel:
         if hasattr(interface, "set_eval_mode"):
             interface.set_eval_mode()  # dropout would make the answers random
 
-    def predict_proba(self, rows: pd.DataFrame) -> np.ndarray[Any, Any]:
+    def predict_proba(self, rows: pd.DataFrame) -> Array:
         scores = np.asarray(self.interface.get_output(rows[self.columns])).reshape(len(rows), -1)
         if scores.shape[1] == 1 and not hasattr(self, "classes_"):  # a network's P(class 1)
             return np.concatenate([1.0 - scores, scores], axis=1)
@@ -39,7 +40,7 @@ class AskedModel:
             self.logits = bool((scores < 0).any() or (np.abs(scores.sum(axis=1) - 1.0) > 1e-3).any())
         return np.asarray(softmax(scores, axis=1)) if self.logits else scores
 
-    def predict(self, rows: pd.DataFrame) -> np.ndarray[Any, Any]:
+    def predict(self, rows: pd.DataFrame) -> Array:
         if self._estimator_type == "regressor":
             return np.asarray(self.interface.get_output(rows[self.columns])).reshape(len(rows))
         if not hasattr(self, "classes_"):

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from relax_plugin.arrays import Floats, Values
 from relax_plugin.base import CounterfactualExplainer, whole_number
 from relax_plugin.errors import InputError, MissingExtraError, NotFittedError
-from relax_plugin.features import Rows, Values
+from relax_plugin.features import Rows
 from relax_plugin.results import Counterfactuals
 
 if TYPE_CHECKING:
     import shap
     from matplotlib.figure import Figure
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 CALL_ROWS = 2**16  # model rows in one call, about: bounds the memory
 PERMUTATIONS = 100  # of shap's sampler for one counterfactual, each there and back

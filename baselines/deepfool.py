@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.base import flag, real_number, whole_number
 from relax_plugin.baselines.neural import Network, NetworkExplainer
-from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import BoundGoal, Goal
-from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
+from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
 from relax_plugin.search.refine import undo
 
@@ -33,7 +34,7 @@ class DeepFool(NetworkExplainer):
     """The shortest way out of the class, for a network: all features move, each by little.
 
     Looks inside the model: it takes gradients of the torch module, or of a copy of scikit-learn's network, and asks
-    the black box only to confirm (and to revert). `rows_queried` counts these questions, `network_.rows` the rows that
+    the black box only to confirm (and to revert). `rows_queried` counts these questions, `network_.spent` the rows that
     went through the network.
 
     Parameters
@@ -111,10 +112,8 @@ def to_boundary(
     values, met = problem.start.copy(), np.zeros(len(problem), dtype=bool)
     outputs = 2 if problem.goal.wanted is None else problem.goal.wanted.shape[1]
     size = max(1, CHUNK_CELLS // (outputs * problem.start.shape[1]))
-    for first in range(0, len(problem), size):
-        index = np.arange(first, min(first + size, len(problem)))
-        walk = _Walk(network, problem.part(index), features[index], overshoot)
-        values[index], met[index] = walk.run(steps)
+    for index, part in problem.parts(size):
+        values[index], met[index] = _Walk(network, part, features[index], overshoot).run(steps)
     return values, met
 
 
@@ -144,7 +143,7 @@ class _Walk:
     def _step(self, active: Integers) -> Booleans:
         """Move to the nearest linearised boundary; says which queries could move."""
         here, scale = self._moved(active, 0.0), self.problem.space.scale
-        missing, gradient = ways_to(self.goal.rows(active), *self.network.jacobian(here))
+        missing, gradient = ways_to(self.goal.take(active), *self.network.jacobian(here))
         gradient = gradient * scale
         onwards = ((gradient > 0) & (here < self.high[active])[:, None]) | (
             (gradient < 0) & (here > self.low[active])[:, None]
@@ -199,12 +198,12 @@ class _Walk:
         return np.where(change == 0, start, moved)  # a query's own cell may lie outside the bounds
 
     def _projected(self, active: Integers, share: float) -> Floats:
-        return self.problem.limits.rows(active).project(self._moved(active, share), self.problem.start[active])
+        return self.problem.limits.take(active).project(self._moved(active, share), self.problem.start[active])
 
     def _meets(self, values: Values, owner: Integers) -> Booleans:
         if len(owner) == 0:  # a module of the user's own need not bear an empty batch
             return np.zeros(0, dtype=bool)
-        return self.problem.goal.rows(owner).met(self.network.answer(values))
+        return self.problem.goal.take(owner).met(self.network.answer(values))
 
 
 def ways_to(goal: BoundGoal, outputs: Floats, gradients: Floats) -> tuple[Floats, Floats]:

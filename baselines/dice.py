@@ -14,11 +14,12 @@ import pandas as pd
 from sklearn.neighbors import KDTree
 from sklearn.preprocessing import LabelEncoder
 
+from relax_plugin.arrays import Floats, Values
 from relax_plugin.base import CounterfactualExplainer, Supports, flag, real_number, whole_number
 from relax_plugin.errors import MissingExtraError
-from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
-from relax_plugin.problem import Floats, Problem, Proposals
+from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.refine import undo
 
 SEVERAL = 5  # proposals asked for where some of them may have to be passed over
@@ -48,7 +49,7 @@ class GoalView:
 
     def turn_to(self, problem: Problem, query: int, most_rows: int) -> None:
         self.problem, self.query, self.rows_left = problem, query, most_rows
-        self.limits, self.start = problem.limits.rows(np.array([query])), problem.start[[query]]
+        self.limits, self.start = problem.limits.take(np.array([query])), problem.start[[query]]
         self.known: dict[bytes, tuple[float, bool]] = {}  # chance or number of a row, and whether it meets the goal
 
     def frame(self, values: Values) -> pd.DataFrame:
@@ -91,7 +92,7 @@ class GoalView:
         owner = np.full(len(fresh), self.query)
         with _kept_generators():  # whatever the model does to them, DiCE goes on with its own random numbers
             answer = self.problem.ask(values[list(fresh.values())], owner)
-        goal = self.problem.goal.rows(owner)
+        goal = self.problem.goal.take(owner)
         met, score = goal.met(answer), answer.output
         if self.problem.blackbox.task == "classification":
             score = np.exp(-np.logaddexp(0.0, goal.gap(answer)))
@@ -257,7 +258,7 @@ class DiceExplainer(CounterfactualExplainer):
 
     def _tree(self, data: pd.DataFrame, desired_range: Any, desired_class: int, name: str) -> tuple[Any, Any, Any]:
         """The training rows that meet the goal and a tree over them; dice-ml would ask all rows again at each query."""
-        met = self.view_.problem.goal.rows(np.full(len(data), self.view_.query)).met(self.answers_)
+        met = self.view_.problem.goal.take(np.full(len(data), self.view_.query)).met(self.answers_)
         if desired_range is not None:
             met = (self.answers_.output >= desired_range[0]) & (self.answers_.output <= desired_range[1])
         key = met.tobytes()

@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.base import real_number
 from relax_plugin.baselines.tree_explainer import TreeExplainer
 from relax_plugin.errors import InputError, did_you_mean
-from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
-from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
+from relax_plugin.problem import Problem, Proposals
 from relax_plugin.trees.ensemble import Trees
 
 EPSILONS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)  # standard deviations
@@ -78,13 +79,10 @@ class FeatTweak(TreeExplainer):
         made.note[:] = "none was found on the paths of single trees"
         margins = epsilons(self.epsilon)
         size = max(1, CHUNK_CELLS // (len(self.trees_.leaf_tree) * len(problem.space) * len(margins)))
-        for first in range(0, len(problem), size):
-            index = np.arange(first, min(first + size, len(problem)))
-            part = problem.part(index)
+        for index, part in problem.parts(size):
             rows, owner = tweaked(self.trees_, part, margins, self.cost)
             values, offered = _ask_cheapest_first(part, rows, owner, n)
             made.values[index], made.offered[index] = values, offered
-            problem.rows[index] += part.rows
         made.stage[made.offered] = "path"
         return made
 
@@ -118,7 +116,7 @@ def tweaked(trees: Trees, problem: Problem, margins: tuple[float, ...], cost: st
     epsilon = np.repeat(np.asarray(margins, dtype=np.float64), possible.sum())[:, None]
     each = np.tile(np.flatnonzero(possible), len(margins))  # every path once for every margin
     owner, leaf, fails = owner[each], leaf[each], fails[each]
-    low, high, start, limits = low[leaf], high[leaf], start[owner], limits.rows(owner)
+    low, high, start, limits = low[leaf], high[leaf], start[owner], limits.take(owner)
     rises = start <= low
     bound = np.where(fails, np.where(rises, low, high), start)
     with np.errstate(invalid="ignore"):

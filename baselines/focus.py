@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from relax_plugin.arrays import Floats, Integers, Values
 from relax_plugin.base import flag, real_number, whole_number
 from relax_plugin.baselines.tree_explainer import TreeExplainer
-from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
-from relax_plugin.problem import Floats, Integers, Problem, Proposals
+from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
 from relax_plugin.search.refine import undo
 from relax_plugin.trees.ensemble import Trees
@@ -99,13 +100,10 @@ class Focus(TreeExplainer):
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         made = Proposals.empty(problem, n)
         size = max(1, CHUNK_CELLS // len(self.trees_.feature))
-        for first in range(0, len(problem), size):
-            index = np.arange(first, min(first + size, len(problem)))
-            part = problem.part(index)
+        for index, part in problem.parts(size):
             some = fill_slots(part, n, self._solve, rng)
             made.values[index], made.offered[index] = some.values, some.offered
             made.stage[index] = some.stage
-            problem.rows[index] += part.rows
         made.note[:] = f"none was found in {self.iterations} steps of gradient descent"
         return made
 

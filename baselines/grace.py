@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.base import real_number
 from relax_plugin.baselines.deepfool import STEPS, check_steps, to_boundary
 from relax_plugin.baselines.neural import NetworkExplainer
-from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import BoundGoal, Goal
-from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
+from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
 
 MOST_FEATURES = 5  # K of the paper
@@ -31,7 +32,7 @@ class Grace(NetworkExplainer):
     """The smallest number of features, ranked by the gradient, that takes a network across its boundary.
 
     Looks inside the model: it takes gradients of the torch module, or of a copy of scikit-learn's network, and asks
-    the black box only to confirm. `rows_queried` counts these questions, `network_.rows` the rows that went through
+    the black box only to confirm. `rows_queried` counts these questions, `network_.spent` the rows that went through
     the network.
 
     Parameters
@@ -97,9 +98,7 @@ class Grace(NetworkExplainer):
         order = np.full((len(problem), problem.max_changes), -1, dtype=np.int64)
         outputs = 1 if problem.goal.wanted is None else problem.goal.wanted.shape[1]
         size = max(1, CHUNK_CELLS // (outputs * problem.start.shape[1]))
-        for first in range(0, len(problem), size):
-            index = np.arange(first, min(first + size, len(problem)))
-            part = problem.part(index)
+        for index, part in problem.parts(size):
             gradient = goal_gradient(part.goal, *self.network_.jacobian(part.start)) * part.space.scale
             low, high = part.span
             room = ((gradient > 0) & (high > part.start)) | ((gradient < 0) & (low < part.start))

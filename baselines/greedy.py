@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from relax_plugin.arrays import Values
 from relax_plugin.base import CounterfactualExplainer, Supports, flag, real_number, whole_number
-from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots

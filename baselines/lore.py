@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
+from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.base import CounterfactualExplainer, Supports, real_number, whole_number
-from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
-from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
+from relax_plugin.problem import Problem, Proposals
 
 CROSSOVER = 0.5  # share of pairs that swap genes; the authors' default
 MUTATION = 0.2  # share of individuals that mutate, and of their genes that are drawn anew; the authors' default
@@ -73,11 +74,8 @@ class Lore(CounterfactualExplainer):
         made = Proposals.empty(problem, n)
         seed = int(rng.integers(2**32))
         size = max(1, CHUNK_CELLS // (int(self.population) * len(problem.space)))
-        for first in range(0, len(problem), size):
-            index = np.arange(first, min(first + size, len(problem)))
-            part = problem.part(index)
+        for index, part in problem.parts(size):
             self._propose_chunk(part, index, made, seed)
-            problem.rows[index] += part.rows
         return made
 
     def _propose_chunk(self, problem: Problem, index: Integers, made: Proposals, seed: int) -> None:
@@ -171,7 +169,7 @@ class Breeding:
         anew[np.arange(len(position)), rng.integers(features, size=len(position))] = True  # one at least
         drawn = self.genes[rng.integers(len(self.genes), size=anew.shape), np.arange(features)]
         owner = np.repeat(np.arange(queries), len(position))
-        allowed = self.problem.limits.rows(owner).project(np.tile(drawn, (queries, 1)), self.problem.start[owner])
+        allowed = self.problem.limits.take(owner).project(np.tile(drawn, (queries, 1)), self.problem.start[owner])
         flat = values.reshape(queries, -1, features)
         flat[:, position] = np.where(anew, allowed.reshape(queries, -1, features), flat[:, position])
         return flat.reshape(values.shape)
@@ -247,7 +245,7 @@ def path_intervals(tree: Any) -> tuple[Floats, Floats]:
 def just_beyond(problem: Problem, query: int, low: Floats, high: Floats) -> Floats:
     """The allowed value nearest to the query's within start + (low, high], (paths, features); NaN if there is none."""
     start, index = problem.start[query], np.full(len(low), query)
-    limits = problem.limits.rows(index)
+    limits = problem.limits.take(index)
     grain = np.where(limits.grid.step > 0, limits.grid.step, MARGIN * problem.space.scale)
     rises = low >= 0
     room = np.where(limits.grid.step > 0, np.inf, 0.5 * (high - low))

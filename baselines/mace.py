@@ -18,13 +18,14 @@ from typing import Any
 
 import numpy as np
 
+from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.base import CounterfactualExplainer, Supports, real_number
 from relax_plugin.baselines.tree_explainer import TreeExplainer
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import MissingExtraError
-from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
-from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
+from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
 from relax_plugin.search.refine import refine, undo
 from relax_plugin.trees.aims import Aim, aim_at
@@ -120,10 +121,10 @@ class Mace(TreeExplainer):
         order = np.empty((len(problem), min(NEAREST, len(answer))), dtype=np.int64)
         for row in everyone:
             apart = problem.space.distance(self.training_, problem.start[row])
-            apart[~problem.goal.rows(np.full(len(answer), row)).met(answer)] = np.inf
+            apart[~problem.goal.take(np.full(len(answer), row)).met(answer)] = np.inf
             order[row] = np.argsort(apart, kind="stable")[: order.shape[1]]
         owner = np.repeat(everyone, order.shape[1])
-        rows = problem.limits.rows(owner).project(self.training_[order.ravel()], problem.start[owner])
+        rows = problem.limits.take(owner).project(self.training_[order.ravel()], problem.start[owner])
         good, _ = problem.judge(rows, owner)
         rows, owner = rows[good], owner[good]
         rows, _ = undo(problem, rows, owner, down_to=problem.max_changes)

@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import pairwise_distances
 
+from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.base import CounterfactualExplainer, Supports, flag
 from relax_plugin.blackbox import Answer
-from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
-from relax_plugin.problem import Booleans, Floats, Integers, Problem, Proposals
+from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.refine import undo
 
 CHUNK = 256  # queries whose neighbours are asked about together
@@ -67,11 +68,8 @@ class NearestCT(CounterfactualExplainer):
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         made = Proposals.empty(problem, n)
-        for first in range(0, len(problem), CHUNK):
-            queries = np.arange(first, min(first + CHUNK, len(problem)))
-            part = problem.part(queries)
+        for queries, part in problem.parts(CHUNK):
             made.values[queries], made.offered[queries] = self._nearest(part, n)
-            problem.rows[queries] += part.rows
         made.stage[made.offered] = "neighbour"
         made.note[:] = f"none was found among the {sum(ROUNDS)} nearest training rows that meet the goal"
         return made
@@ -116,8 +114,8 @@ class NearestCT(CounterfactualExplainer):
         for first in range(0, len(self.neighbours_), TRAINING_CHUNK):
             rows = np.arange(first, min(first + TRAINING_CHUNK, len(self.neighbours_)))
             columns = _l1_columns(problem.space, self.neighbours_[rows], movable)
-            goal = problem.goal.rows(np.repeat(index, len(rows)))
-            met = goal.met(self.answers_.rows(np.tile(rows, len(index)))).reshape(len(index), len(rows))
+            goal = problem.goal.take(np.repeat(index, len(rows)))
+            met = goal.met(self.answers_.take(np.tile(rows, len(index)))).reshape(len(index), len(rows))
             distance[:, rows] = np.where(met, pairwise_distances(queries, columns, metric="manhattan"), np.inf)
         return distance
 
@@ -127,7 +125,7 @@ class NearestCT(CounterfactualExplainer):
 
     def _valid(self, problem: Problem, candidates: Values, owner: Integers) -> tuple[Floats, Integers]:
         """The candidates moved within the limits that meet the goal, made sparser as far as asked."""
-        candidates = problem.limits.rows(owner).project(candidates, problem.start[owner])
+        candidates = problem.limits.take(owner).project(candidates, problem.start[owner])
         met, _ = problem.judge(candidates, owner)
         candidates, owner = candidates[met], owner[met]
         candidates, _ = undo(problem, candidates, owner, down_to=1 if self.reverted else problem.max_changes)

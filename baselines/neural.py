@@ -2,7 +2,7 @@
 
 These methods look inside the model. scikit-learn's networks and linear models are copied into torch, together with the
 steps of a Pipeline that only scale or rotate; a torch module is used as it is. What goes through the copy is not asked
-of the black box: `rows_queried` leaves it out, `Network.rows` counts it.
+of the black box: `rows_queried` leaves it out, `Network.spent` counts it.
 """
 
 import threading
@@ -21,11 +21,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.svm import LinearSVC, LinearSVR
 
+from relax_plugin.arrays import Floats, Values
 from relax_plugin.base import CounterfactualExplainer, Supports
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import UnsupportedError
-from relax_plugin.features import FeatureSpace, Values
-from relax_plugin.problem import Floats
+from relax_plugin.features import FeatureSpace
 from relax_plugin.readers import SWITCHING
 
 Layer = Callable[[torch.Tensor], torch.Tensor]
@@ -65,7 +65,7 @@ class Network:
         self.layers = layers
         self.regression = regression
         self.module = module
-        self.rows = 0
+        self.spent = 0
 
     @classmethod
     def of(cls, blackbox: BlackBox) -> "Network":
@@ -106,7 +106,7 @@ class Network:
 
     def _forward(self, values: torch.Tensor) -> torch.Tensor:
         with COUNTING:
-            self.rows += len(values)
+            self.spent += len(values)
         with _evaluating(self.module):
             for layer in self.layers:
                 values = layer(values)

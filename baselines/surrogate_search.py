@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from relax_plugin.arrays import Values
 from relax_plugin.base import Supports, real_number, whole_number
-from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
 from relax_plugin.search.beam import Ranker
 from relax_plugin.search.searcher import GuidedExplainer

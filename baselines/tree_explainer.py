@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from relax_plugin.arrays import Values
 from relax_plugin.base import CounterfactualExplainer, Supports
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import UnsupportedError
-from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.trees.ensemble import Trees
 from relax_plugin.trees.readers import read_trees, why_unreadable
 

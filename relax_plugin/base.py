@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
+from relax_plugin.arrays import Integers, Values
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import ConstraintError, GoalError, InputError, NotFittedError, UnsupportedError
-from relax_plugin.features import Bounds, FeatureSpace, Rows, Values
+from relax_plugin.features import Bounds, FeatureSpace, Rows
 from relax_plugin.goal import Goal
 from relax_plugin.limits import Limits
-from relax_plugin.problem import Integers, Problem, Proposals
+from relax_plugin.problem import Problem, Proposals
 from relax_plugin.registry import list_explainers, make_explainer
 from relax_plugin.results import Counterfactuals, concatenate
 from relax_plugin.tables import pandas_or_array
@@ -247,9 +248,7 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         part = problem.part(pending)
         if len(pending) == 0:
             return pending, Proposals.empty(part, n)
-        made = self._generate(part, n, np.random.default_rng(int(self.seed)))
-        problem.rows[pending] += part.rows
-        return pending, made
+        return pending, self._generate(part, n, np.random.default_rng(int(self.seed)))
 
     def _bind_model(self) -> None:
         if isinstance(self.model, BlackBox):

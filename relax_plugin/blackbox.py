@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
+from relax_plugin.arrays import Array, Floats, Integers, Values
 from relax_plugin.errors import InputError, ModelError
-from relax_plugin.features import FeatureSpace, Rows, Values
+from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.readers import Reader, make_reader, told_task
 
 if TYPE_CHECKING:
     from relax_plugin.trees.fast import FastTrees
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 Task = Literal["auto", "classification", "regression"]
 
 ENTERING = threading.Lock()  # books of a whole are written by all of its parts, which may run in threads
@@ -41,7 +41,7 @@ class Answer:
     def __len__(self) -> int:
         return len(self.output)
 
-    def rows(self, index: Any) -> "Answer":
+    def take(self, index: Any) -> "Answer":
         return Answer(self.output[index], None if self.scores is None else self.scores[index])
 
     @staticmethod
@@ -57,7 +57,7 @@ class Answer:
 class Books:
     """What a model was asked so far; what a part of the work asks is entered in the books of the whole as well."""
 
-    rows: int = 0
+    spent: int = 0
     calls: int = 0
     seconds: float = 0.0
     whole: "Books | None" = None
@@ -66,7 +66,11 @@ class Books:
         books: Books | None = self
         with ENTERING:
             while books is not None:
-                books.rows, books.calls, books.seconds = books.rows + rows, books.calls + calls, books.seconds + seconds
+                books.spent, books.calls, books.seconds = (
+                    books.spent + rows,
+                    books.calls + calls,
+                    books.seconds + seconds,
+                )
                 books = books.whole
 
 
@@ -101,7 +105,7 @@ class BlackBox:
         self.space = space
         self.reader: Reader = make_reader(model, task)
         self.task: str = _task_of(model, self.reader, task)
-        self.classes: np.ndarray[Any, Any] | None = None
+        self.classes: Array | None = None
         self.later_classes: list[Any] = []  # labels first seen after `learn`
         self.least_probability = LEAST_PROBABILITY
         self.strict = False  # True: labels come from `predict` at every question, not from the largest score
@@ -124,7 +128,7 @@ class BlackBox:
 
     @property
     def rows_asked(self) -> int:
-        return self.books.rows
+        return self.books.spent
 
     @property
     def calls(self) -> int:
@@ -204,7 +208,7 @@ class BlackBox:
 
     def _see_whether_it_repeats_itself(self, values: Values, answer: Answer) -> None:
         again = self.ask(values)
-        first, second = (a.output if a.scores is None else a.scores for a in (answer.rows(slice(len(values))), again))
+        first, second = (a.output if a.scores is None else a.scores for a in (answer.take(slice(len(values))), again))
         # Batches of another size may differ in the last digits of single precision.
         same = np.isclose(first, second, rtol=1e-4, atol=1e-6).reshape(len(values), -1).all(axis=1)
         if not same.all():
@@ -278,7 +282,7 @@ class BlackBox:
             return scores
         return np.asarray(np.log(np.clip(scores, self.least_probability, None)))
 
-    def labels(self, output: Floats) -> np.ndarray[Any, Any]:
+    def labels(self, output: Floats) -> Array:
         """Outputs as the model would write them: class labels, or numbers for a regressor."""
         if self.task == "regression":
             return output
@@ -322,7 +326,7 @@ class BlackBox:
                 )
         return labels, scores
 
-    def positions(self, labels: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def positions(self, labels: Any) -> Integers:
         """Where labels stand among the classes, -1 for others: the one place where labels are read.
 
         Equal is what Python calls equal: 1, 1.0 and True are one label, 1 and "1" are two.
@@ -376,7 +380,7 @@ def _refuse_what_is_no_label(labels: Any) -> None:
         raise ModelError("the model answered lists or dicts as labels; one number or text a row is needed.")
 
 
-def _distinct(labels: Any) -> np.ndarray[Any, Any]:
+def _distinct(labels: Any) -> Array:
     """The labels that occur, in order; of several types, by type and text."""
     array = np.asarray(labels)
     try:

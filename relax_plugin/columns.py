@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from relax_plugin.arrays import Array, Floats
 from relax_plugin.errors import ConstraintError, InputError, UnknownCategoryError
 from relax_plugin.tables import is_category_dtype, numbers_of, refuse_unhashable
 
@@ -121,7 +122,7 @@ def narrowed(feature: Feature, bound: Sequence[Any]) -> Feature:
     return replace(asked, choices=choices, low=low, high=high)
 
 
-def refuse_inexact(feature: Feature, numbers: np.ndarray[Any, np.dtype[np.float64]]) -> None:
+def refuse_inexact(feature: Feature, numbers: Floats) -> None:
     """Refuse whole numbers that float64 cannot tell apart, if the feature may change: an ID, a time in nanoseconds."""
     if feature.immutable or not pd.api.types.is_integer_dtype(feature.dtype) or not len(numbers):
         return
@@ -243,12 +244,12 @@ def decimals_of(step: float | None, anchor: float) -> int:
     return NO_DECIMALS if NO_DECIMALS in both else max(both)
 
 
-def _decimals_in_common(numbers: np.ndarray[Any, np.dtype[np.float64]], dtype: Any) -> int | None:
+def _decimals_in_common(numbers: Floats, dtype: Any) -> int | None:
     """With how many decimals all numbers of a column are written; None if the digits of its dtype do not suffice."""
     held = np.float64 if pd.api.types.is_integer_dtype(dtype) else _numpy_dtype(dtype).type
     largest = float(np.abs(numbers).max())
 
-    def writes(decimals: int, some: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
+    def writes(decimals: int, some: Floats) -> bool:
         return bool((np.round(some, decimals).astype(held) == some).all())
 
     for decimals in range(MOST_DECIMALS + 1):
@@ -264,7 +265,7 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
     return kind
 
 
-def as_integers(values: np.ndarray[Any, np.dtype[np.float64]], dtype: Any) -> np.ndarray[Any, Any] | None:
+def as_integers(values: Floats, dtype: Any) -> Array | None:
     """The values in an integer dtype of numpy, or None if some are fractions.
 
     Those of an immutable feature may lie beyond 2^53, rounded; they must not be wrapped around.

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.columns import (
     Direction,
     Feature,
@@ -54,7 +55,6 @@ from relax_plugin.tables import (
     with_cells,
 )
 
-Values = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Bounds = Mapping[Any, Sequence[Any]]
 
 
@@ -175,19 +175,19 @@ class FeatureSpace:
         return [f.name for f in self.features]
 
     @cached_property
-    def is_categorical(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def is_categorical(self) -> Booleans:
         return np.array([f.kind == "categorical" for f in self.features], dtype=bool)
 
     @cached_property
-    def mean(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def mean(self) -> Floats:
         return np.array([f.mean for f in self.features])
 
     @cached_property
-    def scale(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def scale(self) -> Floats:
         return np.array([f.scale for f in self.features])
 
     @cached_property
-    def category_offsets(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def category_offsets(self) -> Integers:
         """Where each feature's categories begin in the list of all categories; one more entry for its length."""
         return np.cumsum([0] + [len(f.categories) for f in self.features])
 
@@ -303,7 +303,7 @@ class FeatureSpace:
     def _index(self) -> pd.Index:
         return pd.Index(self.names)
 
-    def _column(self, j: int, values: np.ndarray[Any, np.dtype[np.float64]]) -> "pd.Series[Any]":
+    def _column(self, j: int, values: Floats) -> "pd.Series[Any]":
         feature = self.features[j]
         cells: Any
         if feature.kind != "categorical":
@@ -359,7 +359,7 @@ class FeatureSpace:
             category_offsets=self.category_offsets,
         )
 
-    def distance(self, a: Values, b: Values) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def distance(self, a: Values, b: Values) -> Floats:
         """L1 distance in standardised space; a changed category counts 1."""
         return np.asarray(self.distances(a, b).sum(axis=-1))
 

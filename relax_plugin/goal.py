@@ -7,11 +7,9 @@ from typing import Any, Literal, TypeGuard
 import numpy as np
 import pandas as pd
 
+from relax_plugin.arrays import Booleans, Floats
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import GoalError, did_you_mean
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 
 TAKES = {
     "flip": ("min_probability",),
@@ -154,7 +152,7 @@ class BoundGoal:
         assert self.lower is not None and self.upper is not None
         return bool(np.isfinite(self.lower).all() and np.isfinite(self.upper).all())
 
-    def rows(self, index: Any) -> "BoundGoal":
+    def take(self, index: Any) -> "BoundGoal":
         """The goals of some of the queries, in the order and as often as the index says."""
         return replace(
             self,

@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Integers = np.ndarray[Any, np.dtype[np.int64]]
-Booleans = np.ndarray[Any, np.dtype[np.bool_]]
+from relax_plugin.arrays import Array, Booleans, Floats, Integers
 
 MOST_STEPS = 2.0**53  # of the last decimal: beyond, a float64 cannot count them
 
@@ -122,7 +120,7 @@ class Limits:
     def is_categorical(self) -> Booleans:
         return np.diff(self.category_offsets) > 0
 
-    def rows(self, index: np.ndarray[Any, Any]) -> "Limits":
+    def take(self, index: Array) -> "Limits":
         """The limits of some of the rows."""
         if len(self.low) == len(self.high) == len(self.frozen) == len(self.choices) == 1:
             return self

@@ -1,19 +1,16 @@
 """Problem: the queries of one call with their goals and limits; it asks the model and keeps the books per query."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 from relax_plugin.blackbox import Answer, BlackBox
-from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import BoundGoal
 from relax_plugin.limits import Limits
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Integers = np.ndarray[Any, np.dtype[np.int64]]
-Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,9 @@ class Problem:
     goal: BoundGoal
     limits: Limits
     max_changes: int
-    rows: Integers = field(repr=False)  # model rows spent on each query so far
+    spent: Integers = field(repr=False)  # model rows spent on each query so far
+    whole: "Problem | None" = field(default=None, repr=False)  # the problem this one is a part of,
+    index: Integers | None = field(default=None, repr=False)  # and where its queries are in it
 
     def __len__(self) -> int:
         return len(self.start)
@@ -48,13 +47,19 @@ class Problem:
 
     def ask(self, values: Values, owner: Integers) -> Answer:
         """The model's answers to candidates, one call, charged to their owners."""
-        np.add.at(self.rows, owner, self.blackbox.rows_per_question)
+        self.charge(owner, self.blackbox.rows_per_question)
         return self.blackbox.ask(values)
+
+    def charge(self, owner: Integers, rows: int | Integers) -> None:
+        """Enter model rows as spent on their owners, here and in the books of the whole."""
+        np.add.at(self.spent, owner, rows)
+        if self.whole is not None and self.index is not None:
+            self.whole.charge(self.index[owner], rows)
 
     def judge(self, values: Values, owner: Integers) -> tuple[Booleans, Floats]:
         """Whether each candidate meets its owner's goal, and its gap."""
         answer = self.ask(values, owner)
-        goal = self.goal.rows(owner)
+        goal = self.goal.take(owner)
         return goal.met(answer), goal.gap(answer)
 
     def distance(self, values: Values, owner: Integers) -> Floats:
@@ -64,15 +69,23 @@ class Problem:
         return np.asarray(values != self.start[owner])
 
     def part(self, index: Integers) -> "Problem":
-        """The problem of some of the queries, with books of its own."""
+        """The problem of some of the queries, with books of its own; what it spends is charged to the whole too."""
         return replace(
             self,
             start=self.start[index],
-            before=self.before.rows(index),
-            goal=self.goal.rows(index),
-            limits=self.limits.rows(index),
-            rows=np.zeros(len(index), dtype=np.int64),
+            before=self.before.take(index),
+            goal=self.goal.take(index),
+            limits=self.limits.take(index),
+            spent=np.zeros(len(index), dtype=np.int64),
+            whole=self,
+            index=index,
         )
+
+    def parts(self, size: int) -> Iterator[tuple[Integers, "Problem"]]:
+        """The problem in pieces of at most so many queries, each with where its queries are."""
+        for first in range(0, len(self), size):
+            index = np.arange(first, min(first + size, len(self)))
+            yield index, self.part(index)
 
 
 @dataclass
@@ -85,8 +98,8 @@ class Proposals:
 
     values: Floats  # (n, k, features)
     offered: Booleans  # (n, k)
-    stage: np.ndarray[Any, Any]  # (n, k) of str
-    note: np.ndarray[Any, Any]  # (n,) of str
+    stage: Array  # (n, k) of str
+    note: Array  # (n,) of str
 
     @classmethod
     def empty(cls, problem: Problem, k: int) -> "Proposals":

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 
+from relax_plugin.arrays import Floats
 from relax_plugin.errors import InputError, ModelError
 from relax_plugin.features import Rows
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 Read = tuple[Any, Floats | None]
 
 SWITCHING = threading.Lock()  # torch modules are switched to evaluation and back: two threads must take turns

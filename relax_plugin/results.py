@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 from relax_plugin.columns import EXACT, dtype_from_text, dtype_text
 from relax_plugin.errors import InputError, SavedFileError
-from relax_plugin.features import FeatureSpace, Rows, Values
+from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.tables import array_dtype, as_array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 JSON_VERSION = 2  # 2 added a checksum and the dtype of arrays
 
 
@@ -48,16 +48,16 @@ class Counterfactuals:
     space: FeatureSpace
     queries: Rows
     values: Floats
-    found: np.ndarray[Any, np.dtype[np.bool_]]
-    status: np.ndarray[Any, Any]
-    stage: np.ndarray[Any, Any]
-    before: np.ndarray[Any, Any]
-    after: np.ndarray[Any, Any]
+    found: Booleans
+    status: Array
+    stage: Array
+    before: Array
+    after: Array
     scores_before: Floats | None
     scores_after: Floats | None
-    rows_queried: np.ndarray[Any, np.dtype[np.int64]]
+    rows_queried: Integers
     seconds: float
-    certificate: np.ndarray[Any, Any] | None = None
+    certificate: Array | None = None
 
     def __len__(self) -> int:
         return len(self.found)
@@ -136,7 +136,7 @@ class Counterfactuals:
         proofs = [f" Proved: {proof}." if proof else "" for proof in self.certificate]
         return [text + proof for text, proof in zip(sentences, proofs, strict=True)]
 
-    def to_array(self) -> np.ndarray[Any, Any]:
+    def to_array(self) -> Array:
         """The counterfactuals as an array (queries, slots, features), NaN where nothing was found.
 
         Of float64, or of objects where that does not hold every cell: categories, whole numbers from 2^53 on.
@@ -340,7 +340,7 @@ def _checksum(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _labels(values: Any) -> np.ndarray[Any, Any]:
+def _labels(values: Any) -> Array:
     array = np.asarray(values)
     return array if array.dtype.kind in "if" else np.asarray(values, dtype=object)
 

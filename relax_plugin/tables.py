@@ -8,10 +8,10 @@ import narwhals
 import numpy as np
 import pandas as pd
 
+from relax_plugin.arrays import Array, Booleans, Floats
 from relax_plugin.errors import ColumnError, InputError, MissingValueError
 
-Rows = pd.DataFrame | np.ndarray[Any, Any]
-Booleans = np.ndarray[Any, np.dtype[np.bool_]]
+Rows = pd.DataFrame | Array
 
 
 def pandas_or_array(X: Any) -> Rows:
@@ -87,7 +87,7 @@ def refuse_unhashable(name: Hashable, column: "pd.Series[Any]") -> None:
         )
 
 
-def numbers_of(name: Hashable, column: "pd.Series[Any]") -> np.ndarray[Any, np.dtype[np.float64]]:
+def numbers_of(name: Hashable, column: "pd.Series[Any]") -> Floats:
     if len(column) and pd.api.types.is_string_dtype(column):  # numbers as text would be cast silently
         raise InputError(f"feature {name!r} should be numeric, but is text in row 0: {column.iloc[0]!r}.")
     try:
@@ -110,9 +110,7 @@ def with_cells(column: "pd.Series[Any]", where: Booleans, cells: "pd.Series[Any]
     return both.sort_index()
 
 
-def array_with_cells(
-    array: np.ndarray[Any, Any], where: Booleans, cells: Mapping[int, "pd.Series[Any]"]
-) -> np.ndarray[Any, Any]:
+def array_with_cells(array: Array, where: Booleans, cells: Mapping[int, "pd.Series[Any]"]) -> Array:
     """A copy of the array with new cells, column by column; in a dtype that holds both."""
     dtype = array.dtype
     if dtype.kind not in "OU":
@@ -123,7 +121,7 @@ def array_with_cells(
     return array.astype(str) if dtype.kind == "U" else array
 
 
-def as_array(frame: pd.DataFrame, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def as_array(frame: pd.DataFrame, dtype: np.dtype[Any]) -> Array:
     if dtype.kind == "U":  # as wide as the longest text, which may be a new one
         return frame.to_numpy(dtype=object).astype(str)
     return frame.to_numpy(dtype=dtype if dtype.kind == "O" else np.result_type(dtype, frame.to_numpy()))

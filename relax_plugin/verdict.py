@@ -1,12 +1,11 @@
 """Verdict: the one place where validity is decided. Methods propose, the model's own `predict` disposes."""
 
-from typing import Any
-
 import numpy as np
 
+from relax_plugin.arrays import Array, Booleans, Integers, Values
 from relax_plugin.blackbox import Answer
-from relax_plugin.features import Rows, Values
-from relax_plugin.problem import Booleans, Integers, Problem, Proposals
+from relax_plugin.features import Rows
+from relax_plugin.problem import Problem, Proposals
 from relax_plugin.results import Counterfactuals
 
 
@@ -48,10 +47,10 @@ class Verdict:
         self.output[query, slot] = answer.output
         if self.scores is not None and answer.scores is not None:
             self.scores[query, slot] = answer.scores
-        met = self.problem.goal.rows(query).met(answer)
+        met = self.problem.goal.take(query).met(answer)
         changes = (values != start).sum(axis=1)
         few = (changes > 0) & (changes <= self.problem.max_changes)  # the query itself is no counterfactual of it
-        self.found[query, slot] = met & few & self.problem.limits.rows(query).kept(values, start)
+        self.found[query, slot] = met & few & self.problem.limits.take(query).kept(values, start)
         self.found &= self._distinct()
         return np.unique(query[~met])
 
@@ -62,7 +61,7 @@ class Verdict:
         pending, attempts = pending[tried], attempts[tried]
         if len(pending) == 0:
             return pending
-        return pending[self.problem.goal.rows(pending).met(self._confirmed(pending, attempts)[1])]
+        return pending[self.problem.goal.take(pending).met(self._confirmed(pending, attempts)[1])]
 
     def _confirmed(self, query: Integers, values: Values) -> tuple[Values, Answer]:
         """The delivered cells of proposals, read back, and the model's own answer to them."""
@@ -72,7 +71,7 @@ class Verdict:
         )
         asked = blackbox.rows_asked
         answer = blackbox.confirm(delivered)
-        np.add.at(self.problem.rows, query, (blackbox.rows_asked - asked) // len(query))
+        self.problem.charge(query, (blackbox.rows_asked - asked) // len(query))
         return space.values(delivered), answer
 
     def say_why_missed(self, queries: Integers) -> None:
@@ -101,7 +100,7 @@ class Verdict:
             after=blackbox.labels(self.output.ravel()).reshape(self.output.shape),
             scores_before=before.scores,
             scores_after=self.scores,
-            rows_queried=self.problem.rows,
+            rows_queried=self.problem.spent,
             seconds=seconds,
         )
 
@@ -114,7 +113,7 @@ class Verdict:
         distinct[query[first], slot[first]] = True
         return distinct
 
-    def _status(self) -> np.ndarray[Any, Any]:
+    def _status(self) -> Array:
         """ "found", or why not."""
         movable = self.problem.limits.movable(self.problem.start)
         status = np.full(self.found.shape, "no further distinct one was found", dtype=object)

@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "world_model": {"flat", "search", "world_model"},
     "agent": {"flat", "search", "world_model", "agent"},
     "baselines": {"flat", "search", "world_model", "trees", "baselines"},
-    "adapters": {"base", "features", "goal", "results", "errors", "adapters"},
+    "adapters": {"arrays", "base", "features", "goal", "results", "errors", "adapters"},
     "datasets": {"flat", "datasets"},
     "evaluation": {"flat", "datasets", "evaluation"},
     "pages": {"flat", "evaluation", "pages"},

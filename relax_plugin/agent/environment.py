@@ -10,8 +10,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from relax_plugin.agent.config import ReLAXConfig
+from relax_plugin.arrays import Array, Booleans, Integers
 from relax_plugin.blackbox import Answer, BlackBox
-from relax_plugin.problem import Booleans, Integers
 from relax_plugin.search.state import Episodes, Observer
 
 
@@ -36,7 +36,7 @@ class CounterfactualEnv(VectorEnv[Any, Any, Any]):
         self.blackbox = blackbox
         self.config = config
         self.num_envs = width
-        observation = observer.observe(starts.rows(slice(0, 1)))
+        observation = observer.observe(starts.take(slice(0, 1)))
         low = 0.0 if config.actions == "directional" else -1.0
         self.single_observation_space = gymnasium.spaces.Box(-np.inf, np.inf, observation.shape[1:], np.float32)
         self.single_action_space = gymnasium.spaces.Tuple(
@@ -44,17 +44,17 @@ class CounterfactualEnv(VectorEnv[Any, Any, Any]):
         )
         self.observation_space = batch_space(self.single_observation_space, width)
         self.action_space = batch_space(self.single_action_space, width)
-        self.episodes = starts.rows(np.zeros(width, dtype=np.int64))
+        self.episodes = starts.take(np.zeros(width, dtype=np.int64))
         self.allowed = observer.allowed(self.episodes)
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
+    ) -> tuple[Array, dict[str, Any]]:
         """Begin new episodes at random starts, or at those of `options["starts"]` (positions in the pool)."""
         if seed is not None or not hasattr(self, "rng"):
             self.rng = np.random.default_rng(seed)
         chosen = (options or {}).get("starts")
-        self.episodes = self.pool.rows(self._draw(np.arange(self.num_envs)) if chosen is None else np.asarray(chosen))
+        self.episodes = self.pool.take(self._draw(np.arange(self.num_envs)) if chosen is None else np.asarray(chosen))
         self.allowed = self.observer.allowed(self.episodes)
         return self.observer.observe(self.episodes), {"allowed": self.allowed.copy()}
 
@@ -83,7 +83,7 @@ class CounterfactualEnv(VectorEnv[Any, Any, Any]):
         done = met | over
         if done.any():
             info["final_obs"], info["_final_obs"] = observation.copy(), done
-            fresh = self.pool.rows(self._draw(np.flatnonzero(done)))
+            fresh = self.pool.take(self._draw(np.flatnonzero(done)))
             self.episodes = _replaced(after, done, fresh)
             observation[done] = self.observer.observe(fresh)
             allowed[done] = self.observer.allowed(fresh)
@@ -119,7 +119,7 @@ def _replaced(episodes: Episodes, done: Booleans, fresh: Episodes) -> Episodes:
         joined(episodes.values, fresh.values),
         joined(episodes.used, fresh.used),
         joined(episodes.left, fresh.left),
-        Answer.joined(episodes.answer, fresh.answer).rows(order),
+        Answer.joined(episodes.answer, fresh.answer).take(order),
         replace(episodes.goal, **goals),
         limits,
         (joined(episodes.span[0], fresh.span[0]), joined(episodes.span[1], fresh.span[1])),

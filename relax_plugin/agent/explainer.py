@@ -17,12 +17,13 @@ from relax_plugin.agent.pdqn import Agent
 from relax_plugin.agent.persistence import load_explainer, save_explainer
 from relax_plugin.agent.starts import draw_starts, mixing, random_goals, typical_gap
 from relax_plugin.agent.training import roll_out, score, train
+from relax_plugin.arrays import Booleans, Floats, Values
 from relax_plugin.base import Supports, flag
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.errors import InputError, NotFittedError
-from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
-from relax_plugin.problem import Booleans, Floats, Problem, Proposals
+from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.beam import Ranker
 from relax_plugin.search.refine import refine
 from relax_plugin.search.searcher import GuidedExplainer
@@ -113,7 +114,7 @@ class ReLAX(GuidedExplainer):
         world = self._world(training, rng)
         starts = draw_starts(training, world, self.goal_, self._most_changes(), self.config_, rng)
         self._prepare(training, self.config_.actions, typical_gap(starts))
-        starts = starts.rows(np.flatnonzero(self.observer_.allowed(starts).any(axis=1)))
+        starts = starts.take(np.flatnonzero(self.observer_.allowed(starts).any(axis=1)))
         self.history_ = History()
         inputs = self.observer_.observe(self._episodes(values[:1], world, rng, only_open=False)).shape[1]
         self.agent_ = Agent(inputs, len(self.actions_), self.config_, int(self.seed))
@@ -129,7 +130,7 @@ class ReLAX(GuidedExplainer):
         env = CounterfactualEnv(starts, self.observer_, world, self.config_, self.config_.episodes)
         checks = self._episodes(validation if held_out else training, world, rng)
         if len(checks.start) == 0:  # every row set aside meets the goal already
-            checks = starts.rows(np.arange(min(self.config_.validation_rows, len(starts.start))))
+            checks = starts.take(np.arange(min(self.config_.validation_rows, len(starts.start))))
         with one_thread():
             validate = partial(self._validate, world, checks)
             self.history_ = train(env, self.agent_, self._for_training(), rng, validate, progress=self.progress)
@@ -198,7 +199,7 @@ class ReLAX(GuidedExplainer):
         goals = random_goals(self.goal_, world, answer, rng)
         open_ = np.flatnonzero(~goals.met(answer) | (not only_open))
         limits = self.space_.limits()
-        return Episodes.begin(values[open_], answer.rows(open_), goals.rows(open_), limits, self.observer_.max_changes)
+        return Episodes.begin(values[open_], answer.take(open_), goals.take(open_), limits, self.observer_.max_changes)
 
     def _is_constant(self, starts: Episodes) -> bool:
         answers = starts.answer.output[:, None] if starts.answer.scores is None else starts.answer.scores
@@ -228,7 +229,7 @@ class ReLAX(GuidedExplainer):
         made = Proposals.empty(problem, 1)
         episodes = Episodes.begin(problem.start, problem.before, problem.goal, problem.limits, problem.max_changes)
         final, met = roll_out(self.agent_, self.observer_, self.blackbox_, episodes)
-        problem.rows[:] += (episodes.left - final.left) * self.blackbox_.rows_per_question
+        problem.charge(np.arange(len(problem)), (episodes.left - final.left) * self.blackbox_.rows_per_question)
         solved = np.flatnonzero(met)
         if self.effort == "refined":
             final.values[solved] = refine(problem, final.values[solved], solved)

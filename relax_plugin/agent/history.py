@@ -8,8 +8,8 @@ import pandas as pd
 import torch
 
 from relax_plugin.agent.pdqn import Agent
+from relax_plugin.arrays import Booleans, Floats
 from relax_plugin.errors import InputError
-from relax_plugin.problem import Booleans, Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,8 +11,8 @@ from relax_plugin.agent.environment import CounterfactualEnv
 from relax_plugin.agent.pdqn import Agent
 from relax_plugin.agent.starts import around
 from relax_plugin.agent.training import train
-from relax_plugin.features import Values
-from relax_plugin.problem import Booleans, Problem
+from relax_plugin.arrays import Booleans, Values
+from relax_plugin.problem import Problem
 from relax_plugin.search.state import Episodes, Observer
 
 TARGETS_SIDE_BY_SIDE = 64  # agents trained in one ensemble; bounds the memory
@@ -26,11 +26,8 @@ def explain_locally(
     `weights` are those of the pretrained Global agent; without them every agent begins from scratch.
     """
     best, met = problem.start.copy(), np.zeros(len(problem), dtype=bool)
-    for first in range(0, len(problem), TARGETS_SIDE_BY_SIDE):
-        chunk = np.arange(first, min(first + TARGETS_SIDE_BY_SIDE, len(problem)))
-        part = problem.part(chunk)
-        best[chunk], met[chunk] = _train_ensemble(part, observer, config, weights, seed + first)
-        problem.rows[chunk] += part.rows
+    for index, part in problem.parts(TARGETS_SIDE_BY_SIDE):
+        best[index], met[index] = _train_ensemble(part, observer, config, weights, seed + int(index[0]))
     return best, met
 
 
@@ -52,7 +49,7 @@ def _train_ensemble(
         learning_rate=config.learning_rate if weights is None else config.local_learning_rate,
     )
     env = CounterfactualEnv(starts, observer, problem.blackbox, local, width, groups=len(problem))
-    inputs = observer.observe(starts.rows(slice(0, 1))).shape[1]
+    inputs = observer.observe(starts.take(slice(0, 1))).shape[1]
     agent = Agent(inputs, len(observer.actions), local, seed, members=len(problem))
     if weights is not None:
         agent.load_weights(weights)
@@ -61,7 +58,8 @@ def _train_ensemble(
     history = train(env, agent, local, rng, watch=best.watch)
     if history.stopped == "interrupted":  # the caller wants out of `explain`, not out of one ensemble
         raise KeyboardInterrupt
-    problem.rows[:] += (problem.blackbox.rows_asked - asked) // len(problem)  # every step asks as many for each
+    every = np.arange(len(problem))
+    problem.charge(every, (problem.blackbox.rows_asked - asked) // len(problem))  # a step asks as many for each
     return best.values, np.isfinite(best.cost)
 
 
@@ -69,12 +67,12 @@ def _starts_around(problem: Problem, config: ReLAXConfig, rng: np.random.Generat
     """For each query itself and points within L2 distance 1 of it, half and half, under the query's own goal."""
     count = config.local_episodes
     owner = np.repeat(np.arange(len(problem)), count)
-    limits = problem.limits.rows(owner)
+    limits = problem.limits.take(owner)
     points = around(problem.start, problem.space, limits, config.local_radius, count, rng)
     itself = np.tile(np.arange(count) < count // 2, len(problem))
-    goal = problem.goal.rows(owner)
+    goal = problem.goal.take(owner)
     points[itself] = problem.start[owner[itself]]
-    answer = problem.before.rows(owner)
+    answer = problem.before.take(owner)
     asked = problem.ask(points[~itself], owner[~itself])
     answer.output[~itself] = asked.output
     if answer.scores is not None and asked.scores is not None:

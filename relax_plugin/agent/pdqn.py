@@ -11,7 +11,7 @@ from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.agent.curiosity import RandomNetworkDistillation, action_inputs
 from relax_plugin.agent.networks import ParameterNetwork, QNetwork
 from relax_plugin.agent.replay import Transitions
-from relax_plugin.problem import Booleans, Floats, Integers
+from relax_plugin.arrays import Booleans, Floats, Integers
 from relax_plugin.world_model.layers import Adam
 
 

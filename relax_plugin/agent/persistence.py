@@ -21,10 +21,11 @@ from safetensors.torch import save_file
 from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.agent.history import ROW_OF_HISTORY, History
 from relax_plugin.agent.pdqn import Agent
+from relax_plugin.arrays import Values
 from relax_plugin.base import real_number, whole_number
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.errors import InputError, ReLAXError, SavedFileError
-from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
 from relax_plugin.readers import make_reader
 from relax_plugin.search.actions import ActionTable

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from relax_plugin.agent.config import ReLAXConfig
-from relax_plugin.problem import Booleans, Floats, Integers
+from relax_plugin.arrays import Booleans, Floats, Integers
 
 LEAST_PRIORITY = 1e-3  # every transition keeps a chance to be drawn
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from relax_plugin.agent.config import ReLAXConfig
+from relax_plugin.arrays import Booleans, Values
 from relax_plugin.blackbox import Answer, BlackBox
-from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import BoundGoal, Goal
 from relax_plugin.limits import Limits
-from relax_plugin.problem import Booleans
 from relax_plugin.search.state import Episodes
 from relax_plugin.world_model.sampling import Mixing, mixtures
 
@@ -31,12 +31,12 @@ def draw_starts(
     goals = random_goals(goal, blackbox, answer, rng)
     open_ = np.flatnonzero(~goals.met(answer))
     if len(open_) == 0:
-        return Episodes.begin(candidates[:0], answer.rows(open_), goals.rows(open_), space.limits(), max_changes)
+        return Episodes.begin(candidates[:0], answer.take(open_), goals.take(open_), space.limits(), max_changes)
     balanced = config.balanced and blackbox.task == "classification"
-    chosen = open_[_draw(answer.rows(open_), balanced, config.start_pool, rng)]
+    chosen = open_[_draw(answer.take(open_), balanced, config.start_pool, rng)]
     start = candidates[chosen]
     limits = random_limits(space, start, config, rng)
-    return Episodes.begin(start, answer.rows(chosen), goals.rows(chosen), limits, max_changes)
+    return Episodes.begin(start, answer.take(chosen), goals.take(chosen), limits, max_changes)
 
 
 def mixing(config: ReLAXConfig) -> Mixing:

@@ -13,8 +13,8 @@ from relax_plugin.agent.environment import CounterfactualEnv
 from relax_plugin.agent.history import Best, History, Returns
 from relax_plugin.agent.pdqn import Agent
 from relax_plugin.agent.replay import PrioritizedReplay
+from relax_plugin.arrays import Booleans
 from relax_plugin.blackbox import BlackBox
-from relax_plugin.problem import Booleans
 from relax_plugin.search.state import Episodes, Observer
 
 logger = logging.getLogger(__name__)
@@ -94,13 +94,13 @@ def train(
 def roll_out(agent: Agent, observer: Observer, blackbox: BlackBox, episodes: Episodes) -> tuple[Episodes, Booleans]:
     """The greedy policy from the given episodes to their ends: at most `max_changes` calls of the model."""
     met = np.zeros(len(episodes.start), dtype=bool)
-    final = episodes.rows(np.arange(len(met)))  # a copy: the caller keeps its episodes
+    final = episodes.take(np.arange(len(met)))  # a copy: the caller keeps its episodes
     running = np.arange(len(met))
     while len(running):
-        part = final.rows(running)
+        part = final.take(running)
         allowed = observer.allowed(part)
         able = allowed.any(axis=1) & (part.left > 0)
-        running, part, allowed = running[able], part.rows(able), allowed[able]
+        running, part, allowed = running[able], part.take(able), allowed[able]
         if len(running) == 0:
             break
         q, parameters = agent.evaluate(observer.observe(part), allowed)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from relax_plugin.arrays import Array
 from relax_plugin.commands.output import print_table
 from relax_plugin.evaluation.spreadsheet import guarded
 from relax_plugin.results import Counterfactuals
@@ -16,7 +17,7 @@ class Found:
     """What was found, with each query called by its row in the file it is from."""
 
     result: Counterfactuals
-    ids: np.ndarray[Any, Any]
+    ids: Array
 
     def table(self) -> pd.DataFrame:
         """A line for each changed cell, and one with the reason for each counterfactual that has none."""

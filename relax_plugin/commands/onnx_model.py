@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from relax_plugin.arrays import Array, Floats
 from relax_plugin.errors import InputError, MissingExtraError, ModelError
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 AGREEMENT = 0.9  # share of the training rows whose largest score is the label's, for scores that say anything of it
 
@@ -143,7 +142,7 @@ class OnnxModel:
         return answers
 
 
-def _cast(cells: np.ndarray[Any, Any], kind: str, name: str) -> np.ndarray[Any, Any]:
+def _cast(cells: Array, kind: str, name: str) -> Array:
     """The cells in the type an ONNX input takes; never a number that is not theirs up to its precision."""
     if kind == "tensor(string)":
         return cells.astype(str).astype(object)

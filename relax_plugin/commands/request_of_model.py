@@ -6,11 +6,12 @@ from typing import Any
 
 import pandas as pd
 
+from relax_plugin.arrays import Values
 from relax_plugin.blackbox import BlackBox, Task
 from relax_plugin.commands import request
 from relax_plugin.commands.rows import read_queries, refuse_gaps
 from relax_plugin.errors import ConstraintError, ModelError, UnknownNameError
-from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
 
 

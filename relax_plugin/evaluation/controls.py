@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from relax_plugin.features import Values
-from relax_plugin.problem import Floats
+from relax_plugin.arrays import Floats, Values
 from relax_plugin.search.beam import Ranker
 from relax_plugin.search.searcher import GuidedExplainer
 from relax_plugin.search.state import Episodes, Observer

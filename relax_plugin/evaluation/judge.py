@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.base import make_explainer
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import MissingExtraError, UnsupportedError
 from relax_plugin.evaluation import metrics
 from relax_plugin.evaluation.tasks import Task
 from relax_plugin.evaluation.units import COLUMNS, Method, Row, Unit
-from relax_plugin.features import Values
 from relax_plugin.goal import BoundGoal, Goal
-from relax_plugin.problem import Booleans, Floats, Integers
 from relax_plugin.results import Counterfactuals, shown
 
 NEIGHBOURS = 5  # training rows of the reached answer that plausibility is measured by
@@ -84,7 +83,7 @@ class Examination:
         start, values = self.space.values(self.queries)[query], self.space.values(rows)
         answer = self.blackbox.confirm(rows) if len(rows) else self.blackbox.ask(values)
         violated = metrics.violations(self.space, self.limits, start, values, self.max_changes)
-        good = self.goal.rows(query).met(answer) & (violated == 0)
+        good = self.goal.take(query).met(answer) & (violated == 0)
         confirmed = np.zeros(self.result.found.shape, dtype=bool)
         confirmed[query, slot] = good
         first = np.flatnonzero(slot == 0)
@@ -92,7 +91,7 @@ class Examination:
             query[first],
             start[first],
             values[first],
-            answer.rows(first),
+            answer.take(first),
             violated[first],
         )
         good = good[first]
@@ -140,7 +139,7 @@ class Examination:
 
     def _redundant(self, start: Values, values: Values, ids: Integers) -> Integers:
         def meets(candidates: Values, owner: Integers) -> Booleans:
-            return self.goal.rows(ids[owner]).met(self.blackbox.ask(candidates))
+            return self.goal.take(ids[owner]).met(self.blackbox.ask(candidates))
 
         return metrics.redundancy(start, values, meets)
 

@@ -12,13 +12,10 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
+from relax_plugin.arrays import Array, Booleans, Floats, Integers
 from relax_plugin.columns import EXACT, Feature, decimals_of, float_bytes
 from relax_plugin.features import FeatureSpace
 from relax_plugin.limits import Limits
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Booleans = np.ndarray[Any, np.dtype[np.bool_]]
-Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 SLACK = 1e-9  # of a step, by which a number on the grid may seem to be off it
 
@@ -41,13 +38,13 @@ def validity_curve(found: Booleans, sparsity: Floats, most: int) -> Floats:
     return np.array([validity_at(found, sparsity, k) for k in range(1, most + 1)], dtype=np.float64)
 
 
-def validity_by_class(found: Booleans, before: np.ndarray[Any, Any]) -> dict[str, float]:
+def validity_by_class(found: Booleans, before: Array) -> dict[str, float]:
     """Validity over the queries of each answer the model gave before; keys sorted."""
     labels = np.asarray(before).astype(str)
     return {str(label): validity(found[labels == label]) for label in np.unique(labels)}
 
 
-def solved_within(found: Booleans, rows: np.ndarray[Any, Any], budgets: Any) -> Floats:
+def solved_within(found: Booleans, rows: Array, budgets: Any) -> Floats:
     """Share of all queries solved with at most b model rows, for each budget b: the anytime curve (budgets,)."""
     return np.array([validity(found & (rows <= budget)) for budget in budgets], dtype=np.float64)
 

@@ -15,10 +15,10 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from relax_plugin.arrays import Floats
 from relax_plugin.errors import UnknownNameError, did_you_mean
 from relax_plugin.evaluation.tasks import Task
 from relax_plugin.features import FeatureSpace
-from relax_plugin.problem import Floats
 
 Family = Literal["trees", "network"]
 FAMILIES: tuple[Family, ...] = get_args(Family)

@@ -4,9 +4,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.arrays import Booleans, Floats, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.limits import Limits
-from relax_plugin.problem import Booleans, Floats
 
 LEAST_MAGNITUDE = 0.01  # of the way to the bound: a directional action always changes something
 

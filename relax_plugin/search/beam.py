@@ -10,9 +10,9 @@ from typing import Protocol
 
 import numpy as np
 
+from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.blackbox import Answer
-from relax_plugin.features import Values
-from relax_plugin.problem import Booleans, Floats, Integers, Problem
+from relax_plugin.problem import Problem
 from relax_plugin.search.refine import bisect
 from relax_plugin.search.state import Episodes, Observer
 
@@ -41,7 +41,7 @@ class Ranker(Protocol):
 class Budget:
     """How a number of model rows a query is spent: widening first, what is left on refinement."""
 
-    rows: int
+    spendable: int  # model rows
     first: int  # actions tried from the start
     more: int  # further ones, if the first came near the goal
     beam: int  # states kept at each depth
@@ -69,9 +69,9 @@ class Beam:
     worth: Floats  # (states, features): how much of the gap each change closed, per unit of distance
     feature: Integers  # the feature changed last
 
-    def rows(self, index: Integers) -> "Beam":
+    def take(self, index: Integers) -> "Beam":
         return Beam(
-            self.episodes.rows(index),
+            self.episodes.take(index),
             self.owner[index],
             self.on_policy[index],
             self.rank[index],
@@ -120,11 +120,11 @@ def guided_search(problem: Problem, ranker: Ranker, observer: Observer, budget: 
         reached = children.episodes.goal.met(children.episodes.answer)
         solved = np.unique(children.owner[reached])
         if len(solved):
-            chosen = shortlist(problem, children.rows(np.flatnonzero(reached)), budget)
+            chosen = shortlist(problem, children.take(np.flatnonzero(reached)), budget)
             best[solved], met[solved] = finish(problem, chosen, budget), True
-        children = children.rows(np.flatnonzero(~met[children.owner]))
+        children = children.take(np.flatnonzero(~met[children.owner]))
         _keep_closest(best, closest, children)
-        nodes = children.rows(strongest(children, budget.beam, problem.blackbox.has_scores))
+        nodes = children.take(strongest(children, budget.beam, problem.blackbox.has_scores))
     return best, met
 
 
@@ -142,13 +142,13 @@ def expand(problem: Problem, nodes: Beam, ranker: Ranker, observer: Observer, br
     on_policy = nodes.on_policy[parent] & (rank == 0)
     as_ranked = on_policy | (observer.actions.style == "signed") | nodes.episodes.goal.two_sided | ranker.exact
     extent = np.where(as_ranked, magnitude[parent, taken], 1.0)
-    episodes = observer.change(nodes.episodes.rows(parent), taken, extent)
+    episodes = observer.change(nodes.episodes.take(parent), taken, extent)
     owner = nodes.owner[parent]
     distance = problem.distance(nodes.episodes.values, nodes.owner)[parent]
     total = nodes.value[parent] + value[parent, taken]
     feature = observer.actions.feature[taken]
     children = Beam(episodes, owner, on_policy, rank, total, nodes.gap[parent], distance, nodes.worth[parent], feature)
-    return children.rows(_first_of_each(owner, problem.space.standardise(episodes.values), on_policy))
+    return children.take(_first_of_each(owner, problem.space.standardise(episodes.values), on_policy))
 
 
 def shortlist(problem: Problem, valid: Beam, budget: Budget) -> Beam:
@@ -159,15 +159,15 @@ def shortlist(problem: Problem, valid: Beam, budget: Budget) -> Beam:
         share = np.clip(valid.gap_before / np.maximum(valid.gap_before - valid.gap, 1e-12), 0.0, 1.0)
     promised = valid.distance_before + share * (full - valid.distance_before)
     changes = problem.changed(valid.episodes.values, valid.owner).sum(axis=1)
-    left = budget.rows - problem.rows[valid.owner]
+    left = budget.spendable - problem.spent[valid.owner]
     few = np.clip(left // (ROWS_PER_CHANGE * np.maximum(changes, 1)), 1, MOST_CANDIDATES)
     order = np.lexsort((promised, valid.owner))
-    return valid.rows(order[_rank_within(valid.owner[order]) < few[order]])
+    return valid.take(order[_rank_within(valid.owner[order]) < few[order]])
 
 
 def finish(problem: Problem, chosen: Beam, budget: Budget) -> Values:
     """Shorten the shortlisted candidates and keep each owner's sparsest, then closest; rows in the order of owners."""
-    most_rows = np.full(len(problem), budget.rows)
+    most_rows = np.full(len(problem), budget.spendable)
     values = bisect(problem, chosen.episodes.values, chosen.owner, chosen.worth, HALVINGS, most_rows)
     changes = problem.changed(values, chosen.owner).sum(axis=1)
     order = np.lexsort((problem.distance(values, chosen.owner), changes, chosen.owner))
@@ -191,7 +191,7 @@ def _ask_first_then_more(problem: Problem, children: Beam, first: int) -> Beam:
     if len(late) == 0:
         return asked
     more = _asked(problem, children, late)
-    both = children.rows(np.concatenate([early, late]))
+    both = children.take(np.concatenate([early, late]))
     answer = Answer.joined(asked.episodes.answer, more.episodes.answer)
     return replace(
         both, episodes=replace(both.episodes, answer=answer), worth=np.concatenate([asked.worth, more.worth])
@@ -199,7 +199,7 @@ def _ask_first_then_more(problem: Problem, children: Beam, first: int) -> Beam:
 
 
 def _asked(problem: Problem, children: Beam, index: Integers) -> Beam:
-    children = children.rows(index)
+    children = children.take(index)
     answer = problem.ask(children.episodes.values, children.owner)
     children = replace(children, episodes=replace(children.episodes, answer=answer))
     length = problem.distance(children.episodes.values, children.owner) - children.distance_before

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from relax_plugin.features import Values
-from relax_plugin.problem import Integers, Problem, Proposals
+from relax_plugin.arrays import Integers, Values
+from relax_plugin.problem import Problem, Proposals
 
 Solver = Callable[[Problem, np.random.Generator], Proposals]
 
@@ -30,7 +30,6 @@ def fill_slots(problem: Problem, n: int, solve: Solver, rng: np.random.Generator
         part = problem.part(pending)
         part = replace(part, limits=replace(part.limits, frozen=frozen[pending]))
         one = solve(part, rng)
-        problem.rows[pending] += part.rows
         made.values[pending, slot] = one.values[:, 0]
         made.offered[pending, slot] = one.offered[:, 0]
         made.stage[pending, slot] = one.stage[:, 0]
@@ -85,7 +84,7 @@ def _fill_with_scattered(
     redrawn = _some_found(made, owner, rng) != start
     redrawn[np.arange(len(owner)), rng.integers(0, start.shape[1], len(owner))] = True
     candidates = np.where(redrawn, _anywhere(problem, span, rng), start)
-    candidates = problem.limits.rows(owner).project(candidates, start)
+    candidates = problem.limits.take(owner).project(candidates, start)
     candidates, owner = _fresh(problem, made, candidates, owner)
     if len(owner) == 0:
         return
@@ -141,4 +140,4 @@ def _variants(problem: Problem, made: Proposals, query: Integers, rng: np.random
     extra = rng.integers(0, base.shape[1], len(base))
     widened = np.flatnonzero((rng.random(len(base)) < 0.5) & (variant[rows, extra] == start[rows, extra]))
     variant[widened, extra[widened]] = _anywhere(problem, (low, high), rng)[widened, extra[widened]]
-    return problem.limits.rows(owner).project(variant, start), owner
+    return problem.limits.take(owner).project(variant, start), owner

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from relax_plugin.features import FeatureSpace, Values
-from relax_plugin.problem import Booleans, Floats, Integers, Problem
+from relax_plugin.arrays import Booleans, Floats, Integers, Values
+from relax_plugin.features import FeatureSpace
+from relax_plugin.problem import Problem
 
 CANDIDATES_PER_CALL = 65_536  # bounds the memory of one call of the model
 
@@ -71,7 +72,7 @@ def _best_move(problem: Problem, moves: Moves, current: Values, queries: Integer
     candidates = current[queries][row]
     candidates[np.arange(len(row)), moves.feature[move]] = value[row, move]
     owner = queries[row]
-    candidates = problem.limits.rows(owner).project(candidates, problem.start[owner])
+    candidates = problem.limits.take(owner).project(candidates, problem.start[owner])
     # Clipping and rounding make some moves equal, or undo them: ask each once.
     feature = moves.feature[move]
     landed = candidates[np.arange(len(row)), feature]

@@ -7,8 +7,8 @@ from itertools import combinations
 
 import numpy as np
 
-from relax_plugin.features import Values
-from relax_plugin.problem import Booleans, Floats, Integers, Problem
+from relax_plugin.arrays import Booleans, Floats, Integers, Values
+from relax_plugin.problem import Problem
 
 LEAST_HALVINGS = 3  # of each change, however few rows are left
 MOST_SUBSETS_OF = 5  # up to so many changes, all subsets are tested (30); above, changes are undone one at a time
@@ -102,7 +102,7 @@ def bisect(
     """
     values = values.copy()
     start = problem.start[owner]
-    limits = problem.limits.rows(owner)
+    limits = problem.limits.take(owner)
     changed = values != start
     order = np.argsort(np.where(changed, np.nan_to_num(worth, nan=0.0), np.inf), axis=1, kind="stable")
     everyone = np.arange(len(values))
@@ -116,7 +116,7 @@ def bisect(
             rivals = np.bincount(owner[active], minlength=len(problem))[owner[active]]
             quota = np.zeros(len(values), dtype=np.int64)
             quota[active] = np.maximum(
-                (most_rows - problem.rows)[owner[active]] // (turns_left * rivals), LEAST_HALVINGS
+                (most_rows - problem.spent)[owner[active]] // (turns_left * rivals), LEAST_HALVINGS
             )
         for halving in range(halvings):
             if most_rows is not None:
@@ -126,7 +126,7 @@ def bisect(
             current = values[active, at]
             trial = values[active]
             trial[np.arange(len(active)), at] = 0.5 * (failed[active] + current)
-            trial = limits.rows(active).project(trial, start[active])
+            trial = limits.take(active).project(trial, start[active])
             middle = trial[np.arange(len(active)), at]
             between = (middle != failed[active]) & (middle != current)
             active, trial, middle = active[between], trial[between], middle[between]

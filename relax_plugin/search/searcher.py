@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from relax_plugin.arrays import Integers, Values
 from relax_plugin.base import CounterfactualExplainer, flag, real_number, whole_number
-from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
-from relax_plugin.problem import Integers, Problem, Proposals
+from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.beam import Budget, Ranker, guided_search
 from relax_plugin.search.diverse import fill_slots
@@ -86,7 +87,6 @@ class GuidedExplainer(CounterfactualExplainer):
             part = problem.part(open_)
             ranker = self._ranker(wide=stage == "wide search")
             values, met = guided_search(part, ranker, self.observer_, budget)
-            problem.rows[open_] += part.rows
             made.values[open_, 0], made.offered[open_, 0] = values, met
             made.stage[open_[met], 0] = stage
         if self.fallback and self.blackbox_.has_scores:
@@ -105,7 +105,6 @@ class GuidedExplainer(CounterfactualExplainer):
         made.values[open_[solved], 0], made.offered[open_[solved], 0] = values[solved], True
         made.stage[open_[solved], 0] = "fallback"
         self._say_what_would_do(part, values, np.flatnonzero(~met), open_, made)
-        problem.rows[open_] += part.rows
 
     def _say_what_would_do(self, part: Problem, values: Values, failed: Integers, open_: Integers, made: Any) -> None:
         """Note for the queries that failed how many changes are enough, if a few more are."""
@@ -113,7 +112,6 @@ class GuidedExplainer(CounterfactualExplainer):
             return
         further = part.part(failed)
         beyond, reached = greedy_search(further, self.moves_, FURTHER_CHANGES, begin=values[failed])
-        part.rows[failed] += further.rows
         count = (beyond != further.start).sum(axis=1)
         for query in np.flatnonzero(reached):
             note = f"none was found within {part.max_changes} changes; {count[query]} would do"

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.blackbox import Answer, BlackBox
-from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import BoundGoal
 from relax_plugin.limits import Limits
-from relax_plugin.problem import Booleans, Floats, Integers
 from relax_plugin.search.actions import ActionTable
 
 
@@ -26,15 +26,15 @@ class Episodes:
     limits: Limits
     span: tuple[Floats, Floats]  # where each feature may go under the limits
 
-    def rows(self, index: Any) -> "Episodes":
+    def take(self, index: Any) -> "Episodes":
         return Episodes(
             self.start[index],
             self.values[index],
             self.used[index],
             self.left[index],
-            self.answer.rows(index),
-            self.goal.rows(index),
-            self.limits.rows(index),
+            self.answer.take(index),
+            self.goal.take(index),
+            self.limits.take(index),
             (self.span[0][index], self.span[1][index]),
         )
 

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from relax_plugin.agent.explainer import ReLAX
 from relax_plugin.agent.pdqn import Agent
+from relax_plugin.arrays import Values
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.errors import InputError
 from relax_plugin.evaluation.tasks import Task
-from relax_plugin.features import Values
 from relax_plugin.pages.drawing import INK, as_written, figure_class
 from relax_plugin.pages.plane import LEGEND, draw_regions
 from relax_plugin.pages.plots import band, label_axes, method_styles

@@ -17,12 +17,12 @@ from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.agent.environment import CounterfactualEnv
 from relax_plugin.agent.explainer import ReLAX
 from relax_plugin.agent.pdqn import Agent
+from relax_plugin.arrays import Booleans, Floats
 from relax_plugin.base import CounterfactualExplainer
 from relax_plugin.errors import InputError
 from relax_plugin.evaluation.tasks import Task
 from relax_plugin.evaluation.toy import MODELS, TRAINING_ROWS, toy_task
 from relax_plugin.pages.html import script_data, template
-from relax_plugin.problem import Booleans, Floats
 from relax_plugin.registry import make_explainer
 from relax_plugin.search.state import Episodes
 from relax_plugin.teaching.rollouts import action_names

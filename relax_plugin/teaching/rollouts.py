@@ -10,12 +10,12 @@ from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.agent.environment import CounterfactualEnv
 from relax_plugin.agent.pdqn import Agent
 from relax_plugin.agent.starts import typical_gap
+from relax_plugin.arrays import Booleans, Floats, Integers
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.evaluation.tasks import Task
 from relax_plugin.goal import Goal
 from relax_plugin.pages.drawing import INK, as_written, figure_class
 from relax_plugin.pages.plane import ARROW, LEGEND, SIZE, draw_regions
-from relax_plugin.problem import Booleans, Floats, Integers
 from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.state import Episodes, Observer
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from relax_plugin.arrays import Floats, Integers
 from relax_plugin.goal import BoundGoal
-from relax_plugin.trees.ensemble import Floats, Integers, Trees
+from relax_plugin.trees.ensemble import Trees
 
 ROUNDING = 4.0  # how many times the textbook bound of the rounding error of a sum is taken for safety
 
@@ -36,7 +37,7 @@ class Aim:
     def __len__(self) -> int:
         return len(self.offset)
 
-    def rows(self, index: Any) -> "Aim":
+    def take(self, index: Any) -> "Aim":
         """The aims of some of the queries."""
         points = None if self.cut_points is None else self.cut_points[index]
         return replace(self, weights=self.weights[index], offset=self.offset[index], cut_points=points)

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from relax_plugin.arrays import Floats, Integers, Values
 from relax_plugin.errors import UnsupportedError
-from relax_plugin.features import FeatureSpace, Values
+from relax_plugin.features import FeatureSpace
 from relax_plugin.limits import SHORT_FLOATS, Limits
-from relax_plugin.trees.ensemble import Floats, Integers, Trees
+from relax_plugin.trees.ensemble import Trees
 from relax_plugin.trees.readers import read_trees, why_unreadable
 
 
@@ -144,7 +145,7 @@ def nearest_values(limits: Limits, start: Floats, cuts: Floats, home: Integers) 
     lower, upper, origin = below[interval], above[interval], start[row]
     rises, falls = interval > home[row], interval < home[row]
     value = np.full(len(row), np.nan)
-    for candidate in _candidates(limits.rows(row), origin, lower, upper, rises, falls):
+    for candidate in _candidates(limits.take(row), origin, lower, upper, rises, falls):
         fits = np.isnan(value) & (candidate > lower) & (candidate <= upper) & (candidate != origin)
         value = np.where(fits, candidate, value)
     stays = ~rises & ~falls

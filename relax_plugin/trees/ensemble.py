@@ -12,11 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from relax_plugin.features import Values
+from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Integers = np.ndarray[Any, np.dtype[np.int64]]
-Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 Decide = Literal["largest score", "largest probability", "above", "number", "weighted median"]
 Link = Literal["identity", "sigmoid", "softmax"]
 
@@ -32,7 +29,7 @@ class Tree:
     threshold: Floats  # x <= threshold goes left
     left: Integers
     right: Integers
-    scores: np.ndarray[Any, Any]  # (nodes, outputs); read at leaves
+    scores: Array  # (nodes, outputs); read at leaves
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ class Decision:
     """
 
     decide: Decide
-    classes: np.ndarray[Any, Any] | None = None
+    classes: Array | None = None
     cut: float = 0.0
     link: Link = "identity"
     slope: float = 1.0
@@ -65,8 +62,8 @@ class Trees:
     leaf: Integers  # (nodes,) position among the leaves of all trees; -1 at an inner node
     roots: Integers  # (trees,)
     leaf_tree: Integers  # (leaves,) the tree of each leaf, ascending
-    leaf_scores: np.ndarray[Any, Any]  # (leaves, outputs), in the precision (float32 or float64) scores are added in
-    base: np.ndarray[Any, Any]  # (outputs,) of the same precision
+    leaf_scores: Array  # (leaves, outputs), in the precision (float32 or float64) scores are added in
+    base: Array  # (outputs,) of the same precision
     divisor: float
     weights: Floats  # (trees,) of the weighted median; ones otherwise
     decision: Decision
@@ -127,7 +124,7 @@ class Trees:
             node = np.where(goes_left, self.left[node], self.right[node])
         return np.asarray(self.leaf[node])
 
-    def scores(self, values: Values) -> np.ndarray[Any, Any]:
+    def scores(self, values: Values) -> Array:
         """The scores (rows, outputs), added as the library adds them; the weighted median where that decides."""
         size = max(1, CHUNK_CELLS // max(len(self), 1))
         parts = [self._scores(self.leaves(values[i : i + size])) for i in range(0, len(values), size)]
@@ -141,7 +138,7 @@ class Trees:
         """The probability of each class (rows, classes), equal to the library's up to rounding."""
         return np.asarray(self.linked(self.scores(values)), dtype=np.float64)
 
-    def decided(self, scores: np.ndarray[Any, Any]) -> Floats:
+    def decided(self, scores: Array) -> Floats:
         """Answers to scores: positions among the classes, or numbers."""
         decide = self.decision.decide
         if decide in ("number", "weighted median"):
@@ -151,7 +148,7 @@ class Trees:
         scores = self.linked(scores) if decide == "largest probability" else scores
         return np.asarray(scores.argmax(axis=1), dtype=np.float64)
 
-    def linked(self, scores: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def linked(self, scores: Array) -> Array:
         """Probabilities of scores, in their precision."""
         if self.decision.link == "identity":
             return scores
@@ -162,7 +159,7 @@ class Trees:
         powers = rounded_exp(scaled - scaled.max(axis=1, keepdims=True))
         return np.asarray(powers / powers.sum(axis=1, dtype=np.float64).astype(scores.dtype)[:, None])
 
-    def _scores(self, leaves: Integers) -> np.ndarray[Any, Any]:
+    def _scores(self, leaves: Integers) -> Array:
         if not self.additive:
             return self._median(self.leaf_scores[leaves, 0])
         total = np.tile(self.base, (len(leaves), 1))
@@ -217,13 +214,13 @@ class Trees:
         return [np.unique(self.threshold[self.feature == j]) for j in range(self.features)]
 
 
-def sigmoid(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def sigmoid(x: Array) -> Array:
     """1 / (1 + exp(-x)) in the precision of x."""
     with np.errstate(over="ignore"):
         return np.asarray(1 / (rounded_exp(-x) + x.dtype.type(1)))
 
 
-def rounded_exp(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def rounded_exp(x: Array) -> Array:
     """The exponential in the precision of x, rounded correctly in float32 (numpy's own is an ulp off at times)."""
     with np.errstate(over="ignore"):
         return np.asarray(np.exp(x.astype(np.float64)).astype(x.dtype))

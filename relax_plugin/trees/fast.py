@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from relax_plugin.arrays import Floats, Values
 from relax_plugin.errors import UnsupportedError
-from relax_plugin.features import FeatureSpace, Values
-from relax_plugin.trees.ensemble import Floats, Trees
+from relax_plugin.features import FeatureSpace
+from relax_plugin.trees.ensemble import Trees
 from relax_plugin.trees.readers import read_trees
 
 # Tests of trees (rows times trees times depth) up to which the arrays are quicker: some 4 ms of numpy, and 1 ms.

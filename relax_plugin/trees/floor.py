@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.base import CounterfactualExplainer, whole_number
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import GoalError, InputError, NotFittedError, UnsupportedError
-from relax_plugin.features import Bounds, FeatureSpace, Rows, Values
+from relax_plugin.features import Bounds, FeatureSpace, Rows
 from relax_plugin.goal import BoundGoal, Goal
 from relax_plugin.limits import Limits
 from relax_plugin.results import Counterfactuals
 from relax_plugin.trees.aims import aim_at
 from relax_plugin.trees.cells import Cells, checked_trees
-from relax_plugin.trees.ensemble import Booleans, Floats, Integers, Trees
+from relax_plugin.trees.ensemble import Trees
 from relax_plugin.trees.subset_grid import CHUNK_CELLS, SubsetGrid
 
 CLOSE = 1e-9  # relative difference of distances that is rounding
@@ -119,7 +120,7 @@ def floor(
     # Whatever the trees say, the model's own answer to the row as it would be delivered decides.
     picked = rows[changed] if isinstance(rows, np.ndarray) else rows.iloc[changed]
     answer = blackbox.confirm(space.restore(found.values[changed], picked))
-    wrong = changed[~bound.rows(changed).met(answer)]
+    wrong = changed[~bound.take(changed).met(answer)]
     for array, nothing in ((found.changes, -1), (found.distance, np.nan), (found.proved, 0)):
         array[wrong] = nothing
     found.values[wrong] = values[wrong]
@@ -192,10 +193,10 @@ def _search(
     size = max(1, 16 * CHUNK_CELLS // max(1, trees.boxes[0].size, comb(len(space), most)))
     for first in range(0, len(pending), size):
         index = pending[first : first + size]
-        part, start, mine = goal.rows(index), values[index], limits.rows(index)
+        part, start, mine = goal.take(index), values[index], limits.take(index)
 
         def met(rows: Values, owner: Integers, part: BoundGoal = part) -> Booleans:
-            return part.rows(owner).met(_answer(trees, blackbox, space, part, rows))
+            return part.take(owner).met(_answer(trees, blackbox, space, part, rows))
 
         grid = SubsetGrid(Cells.of(trees, space, mine, start), aim_at(trees, part), met, most)
         open_ = np.arange(len(index))

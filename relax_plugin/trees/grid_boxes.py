@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 
-from relax_plugin.trees.ensemble import Booleans, Floats, Integers
+from relax_plugin.arrays import Booleans, Floats, Integers
 
 
 @dataclass(frozen=True)

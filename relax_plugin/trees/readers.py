@@ -29,9 +29,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from relax_plugin.arrays import Floats, Values
 from relax_plugin.errors import UnsupportedError
-from relax_plugin.features import FeatureSpace, Values
-from relax_plugin.trees.ensemble import Decision, Floats, Tree, Trees, as_float64_threshold, last_where, sigmoid
+from relax_plugin.features import FeatureSpace
+from relax_plugin.trees.ensemble import Decision, Tree, Trees, as_float64_threshold, last_where, sigmoid
 
 LIBRARIES = ("sklearn", "xgboost", "lightgbm")
 RISING = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)  # column by column, never falling

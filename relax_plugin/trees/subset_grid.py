@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from relax_plugin.arrays import Booleans, Floats, Integers
 from relax_plugin.trees.aims import Aim
 from relax_plugin.trees.cells import Cells
-from relax_plugin.trees.ensemble import Booleans, Floats, Integers
 from relax_plugin.trees.grid_boxes import Boxes
 
 CHUNK_CELLS = 4_000_000  # cells of grids, or queries times leaves times features, that are held at once

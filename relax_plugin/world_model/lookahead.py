@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from relax_plugin.problem import Booleans, Floats, Integers
+from relax_plugin.arrays import Booleans, Floats, Integers
 from relax_plugin.search.beam import Ranker
 from relax_plugin.search.state import Episodes, Observer
 from relax_plugin.world_model.model import ROWS_AT_ONCE, WorldModel
@@ -28,7 +28,7 @@ class LookaheadRanker:
         at_once = max(ROWS_AT_ONCE // len(self.observer.actions), 1)  # every action of a state is a row: bound memory
         for first in range(0, len(allowed), at_once):
             part = slice(first, first + at_once)
-            self._look_ahead(episodes.rows(part), allowed[part], value[part], magnitude[part])
+            self._look_ahead(episodes.take(part), allowed[part], value[part], magnitude[part])
         return value, magnitude
 
     def _look_ahead(self, episodes: Episodes, allowed: Booleans, value: Floats, magnitude: Floats) -> None:
@@ -39,7 +39,7 @@ class LookaheadRanker:
         known = self.world.targets(episodes.answer) if self.world.blackbox.has_scores else here
         gap = episodes.goal.gap(self.world.answer(known))
         for extent in self._extents(episodes):
-            after = self.observer.change(episodes.rows(row), action, np.full(len(row), extent))
+            after = self.observer.change(episodes.take(row), action, np.full(len(row), extent))
             feature = self.observer.actions.feature[action]
             landed = after.values[np.arange(len(row)), feature]
             imagined = self.world.predict_moves(episodes.values, row, feature, landed)

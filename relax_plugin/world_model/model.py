@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from relax_plugin.arrays import Floats, Integers, Values
 from relax_plugin.blackbox import Answer, BlackBox, Books
 from relax_plugin.errors import InputError
-from relax_plugin.features import FeatureSpace, Values
-from relax_plugin.problem import Floats, Integers
+from relax_plugin.features import FeatureSpace
 from relax_plugin.world_model.layers import Adam, MemberLinear, one_thread, trunk
 
 MEMBERS = 4  # networks; each never sees the quarter of the rows on which it is judged

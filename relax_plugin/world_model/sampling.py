@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from relax_plugin.arrays import Integers, Values
 from relax_plugin.blackbox import Answer, BlackBox
-from relax_plugin.features import FeatureSpace, Values
-from relax_plugin.problem import Integers
+from relax_plugin.features import FeatureSpace
 from relax_plugin.search.greedy import Moves
 from relax_plugin.world_model.model import EPOCHS, SEARCH_EPOCHS, Agreement, WorldModel
 

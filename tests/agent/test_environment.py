@@ -37,14 +37,14 @@ def make_env(task="three classes", actions="directional", width=7, seed=0, **set
     blackbox.learn(values)
     starts = draw_starts(values, blackbox, goal, MAX_CHANGES, config, np.random.default_rng(seed))
     observer = Observer(space, ActionTable(space, config.actions), MAX_CHANGES, typical_gap(starts))
-    starts = starts.rows(np.flatnonzero(observer.allowed(starts).any(axis=1)))
+    starts = starts.take(np.flatnonzero(observer.allowed(starts).any(axis=1)))
     return CounterfactualEnv(starts, observer, blackbox, config, width)
 
 
 def loop_episode(env, position):
     """The reference's episode from one start of the pool."""
     pool, space = env.pool, env.observer.space
-    one = pool.rows(np.array([position]))
+    one = pool.take(np.array([position]))
     offsets, choices = space.category_offsets, one.limits.choices[0]
     goal = one.goal
     if goal.wanted is None:
@@ -330,17 +330,17 @@ def test_signed_actions_move_both_ways_by_a_share_of_the_range():
 def test_the_reach_of_a_signed_action_does_not_depend_on_other_rows():
     env = make_env(actions="signed", width=2, bounded_share=1.0)
     observer, rng = env.observer, np.random.default_rng(0)
-    whole = env.pool.rows(np.arange(20))
+    whole = env.pool.take(np.arange(20))
     taken, magnitude = random_actions(env, observer.allowed(whole), rng)
     together = observer.change(whole, taken, magnitude).values
     for i in range(20):
-        alone = observer.change(whole.rows(np.array([i])), taken[i : i + 1], magnitude[i : i + 1]).values
+        alone = observer.change(whole.take(np.array([i])), taken[i : i + 1], magnitude[i : i + 1]).values
         np.testing.assert_array_equal(alone[0], together[i])
 
 
 def test_groups_keep_to_their_own_starts():
     env = make_env(width=12)
-    grouped = CounterfactualEnv(env.pool.rows(np.arange(20)), env.observer, env.blackbox, env.config, 12, groups=4)
+    grouped = CounterfactualEnv(env.pool.take(np.arange(20)), env.observer, env.blackbox, env.config, 12, groups=4)
     _, info = grouped.reset(seed=0)
     rng = np.random.default_rng(0)
     for _ in range(8):

@@ -285,11 +285,11 @@ def test_rows_queried_are_what_the_model_was_asked(reverted: bool) -> None:
     model = Counted((8,), activation="tanh", solver="lbfgs", max_iter=60, random_state=0).fit(ROWS / UNITS, TWO)
     explainer = DeepFool(BlackBox(model), reverted=reverted).fit(ROWS / UNITS)
     assert explainer.fit_rows_ == model.asked
-    model.asked, explainer.network_.rows = 0, 0
+    model.asked, explainer.network_.spent = 0, 0
     result = explainer.explain(ROWS[:25] / UNITS)
     assert result.found.mean() > 0.9
     assert result.rows_queried.sum() == model.asked
-    assert explainer.network_.rows > 50
+    assert explainer.network_.spent > 50
     if not reverted:
         assert (result.rows_queried[result.found[:, 0]] == 4).all(), "scores and label, before and after"
 

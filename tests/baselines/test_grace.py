@@ -236,10 +236,10 @@ def test_a_number_is_moved(goal: Goal) -> None:
 
 def test_the_black_box_is_asked_only_to_confirm() -> None:
     explainer = Grace(CURVED).fit(ROWS)
-    explainer.network_.rows = 0
+    explainer.network_.spent = 0
     result = explainer.explain(ROWS[:30])
     assert (result.rows_queried[result.found[:, 0]] == 4).all(), "scores and label, before and after"
-    assert explainer.network_.rows > 60
+    assert explainer.network_.spent > 60
 
 
 def test_several_counterfactuals_move_other_features() -> None:

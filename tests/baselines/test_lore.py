@@ -129,7 +129,7 @@ def test_every_neighbour_keeps_the_constraints() -> None:
     problem = problem_of(box, GRID, GRID[:15], steps={"x2": 2}, bounds={"x0": (0, 4)}, **options)
     values, _ = Breeding(problem, problem.space.values(GRID), 100).evolve(6, np.random.default_rng(1))
     flat, owner = values.reshape(-1, 4), np.repeat(np.arange(15), 200)
-    assert problem.limits.rows(owner).kept(flat, problem.start[owner]).all()
+    assert problem.limits.take(owner).kept(flat, problem.start[owner]).all()
     assert (flat != problem.start[owner]).any(axis=0).tolist() == [True, True, True, False]
 
 

@@ -90,7 +90,7 @@ def least(which: tuple[str, str], space: FeatureSpace, goal: Goal | None, most: 
     bound = (goal or Goal.flip()).bind(blackbox, before)
     found = []
     for query, start in enumerate(space.values(QUERIES)):
-        good = bound.rows(np.full(len(rows), query)).met(answer) & limits.kept(rows, np.tile(start, (len(rows), 1)))
+        good = bound.take(np.full(len(rows), query)).met(answer) & limits.kept(rows, np.tile(start, (len(rows), 1)))
         good &= (rows != start).sum(axis=1) <= most
         found.append(float(np.where(good, space.distance(rows, start), np.inf).min()))
     return np.where(bound.met(before), 0.0, found).tolist()

@@ -9,9 +9,10 @@ import pytest
 from sklearn.metrics import pairwise_distances
 
 from relax_plugin import FeatureSpace, Goal
+from relax_plugin.arrays import Integers
 from relax_plugin.baselines import nearest_ct
 from relax_plugin.baselines.nearest_ct import ROUNDS, NearestCT, _l1_columns
-from relax_plugin.problem import Integers, Problem
+from relax_plugin.problem import Problem
 
 RNG = np.random.default_rng(3)
 ROWS = 400
@@ -44,8 +45,8 @@ class Unchunked(NearestCT):
         distance = pairwise_distances(
             queries, _l1_columns(problem.space, self.neighbours_, movable), metric="manhattan"
         )
-        answers = self.answers_.rows(np.tile(np.arange(len(self.neighbours_)), len(problem)))
-        met = problem.goal.rows(np.repeat(np.arange(len(problem)), len(self.neighbours_))).met(answers)
+        answers = self.answers_.take(np.tile(np.arange(len(self.neighbours_)), len(problem)))
+        met = problem.goal.take(np.repeat(np.arange(len(problem)), len(self.neighbours_))).met(answers)
         distance[~met.reshape(distance.shape)] = np.inf
         most = min(distance.shape[1], sum(ROUNDS) + len(self.space_))
         nearest = np.argpartition(distance, most - 1, axis=1)[:, :most]

@@ -206,7 +206,7 @@ def test_rows_of_the_copy_are_counted_and_not_asked_of_the_model() -> None:
     network = Network.of(BlackBox(model, SPACE))
     network.jacobian(MANY[:30])
     network.answer(MANY[:12])
-    assert (network.rows, model.asked) == (42, 0)
+    assert (network.spent, model.asked) == (42, 0)
 
 
 def test_a_copy_can_be_pickled() -> None:

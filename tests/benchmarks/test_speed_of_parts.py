@@ -37,7 +37,7 @@ def wave():
 def environment(task, explainer, world, width):
     rng = np.random.default_rng(0)
     starts = draw_starts(task.space.values(task.X_train), world, explainer.goal_, 5, CONFIG, rng)
-    starts = starts.rows(np.flatnonzero(explainer.observer_.allowed(starts).any(axis=1)))
+    starts = starts.take(np.flatnonzero(explainer.observer_.allowed(starts).any(axis=1)))
     return CounterfactualEnv(starts, explainer.observer_, world, CONFIG, width)
 
 

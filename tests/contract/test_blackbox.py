@@ -441,4 +441,4 @@ def test_a_label_no_training_row_had_is_delivered_by_its_name():
     after = blackbox.ask(np.array([[3.0], [11.0]]))
     assert blackbox.labels(before.output).tolist() == ["a"] * 40
     assert blackbox.labels(after.output).tolist() == ["a", "new"]
-    assert Goal.flip().bind(blackbox, before.rows(np.array([0, 1]))).met(after).tolist() == [False, True]
+    assert Goal.flip().bind(blackbox, before.take(np.array([0, 1]))).met(after).tolist() == [False, True]

@@ -107,7 +107,7 @@ def test_min_probability_asks_more_than_the_largest_score() -> None:
     before = box.ask(ROWS[[0]])
     after = np.array([[0.5, 0.3, 0.2], [0.8, 0.1, 0.1], [0.2, 0.8, 0.0]])
     for goal in (Goal.flip(min_probability=0.6), Goal.to(0, min_probability=0.6)):
-        bound = goal.bind(box, before).rows([0, 0, 0])
+        bound = goal.bind(box, before).take([0, 0, 0])
         assert bound.met(box.ask(after)).tolist() == [False, True, False]
         assert (bound.gap(box.ask(after)) > 0).tolist() == [True, False, True]
     assert Goal.flip(min_probability=0.5).bind(box, before).met(box.ask(after[:1])).all(), "the bound is included"

@@ -61,7 +61,7 @@ class Honest(CounterfactualExplainer):
         made = Proposals.empty(problem, n)
         for query in range(len(problem)):
             owner = np.full(len(self.rows_), query)
-            rows = problem.limits.rows(owner).project(self.rows_, problem.start[owner])
+            rows = problem.limits.take(owner).project(self.rows_, problem.start[owner])
             met, _ = problem.judge(rows, owner)
             rows, _ = undo(problem, rows[met], owner[met], down_to=1)
             changes = (rows != problem.start[query]).sum(axis=1)

@@ -185,12 +185,12 @@ def test_explaining_on_threads_leaves_the_process_as_it_was(name: str) -> None:
 @pytest.mark.parametrize("name", ["deepfool", "grace"])
 def test_rows_through_the_network_are_counted_on_all_threads(name: str) -> None:
     network = fitted(name).network_  # type: ignore[attr-defined]
-    before = network.rows
+    before = network.spent
     for call in calls(fitted(name)):
         call()
-    serially, before = network.rows - before, network.rows
+    serially, before = network.spent - before, network.spent
     all_at_once(calls(fitted(name)))
-    assert network.rows - before == serially
+    assert network.spent - before == serially
 
 
 @every_explainer

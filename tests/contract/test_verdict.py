@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from relax_plugin import FeatureSpace, Goal
+from relax_plugin.arrays import Values
 from relax_plugin.base import CounterfactualExplainer
 from relax_plugin.errors import ModelError
-from relax_plugin.features import Values
 from relax_plugin.problem import Problem, Proposals
 
 ROWS = pd.DataFrame({name: np.linspace(0.0, 8.0, 34) for name in "xy"})  # no short decimals: every number is allowed

@@ -60,7 +60,7 @@ def slow_floor(
 ) -> tuple[int, float]:
     """The fewest changes and the least distance with so few, among the rows of `every_row`; (-1, NaN) if none."""
     for k, (rows, answer) in enumerate(answered, start=1):
-        met = goal.rows(np.zeros(len(rows), dtype=int)).met(answer)
+        met = goal.take(np.zeros(len(rows), dtype=int)).met(answer)
         if met.any():
             return k, float(space.distance(rows, start)[met].min())
     return -1, float("nan")

@@ -31,7 +31,7 @@ def slow_neighbourhood(
     width = np.where(np.ptp(genes, axis=0) > 0, np.ptp(genes, axis=0), 1.0)
     groups = [[start.copy() for _ in range(size)] for _ in range(2)]
     met = [[False] * size, [False] * size]
-    one, limits = np.array([query]), problem.limits.rows(np.array([query]))
+    one, limits = np.array([query]), problem.limits.take(np.array([query]))
     for _ in range(generations):
         entrants = rng.integers(size, size=(2, size, TOURNAMENT))
         chosen: list[list[Any]] = [[], []]

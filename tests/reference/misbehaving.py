@@ -18,10 +18,11 @@ import numpy as np
 import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
+from relax_plugin.arrays import Values
 from relax_plugin.base import CounterfactualExplainer, Supports
 from relax_plugin.errors import MissingExtraError
 from relax_plugin.evaluation.tasks import Task
-from relax_plugin.features import FeatureSpace, Rows, Values
+from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.goal import Goal
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.results import Counterfactuals

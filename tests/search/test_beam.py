@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from reference.problems import ORIGIN, problem_of
 
-from relax_plugin.problem import Floats, Problem
+from relax_plugin.arrays import Floats
+from relax_plugin.problem import Problem
 from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.beam import Beam, Budget, finish, guided_search, shortlist, strongest
 from relax_plugin.search.state import Episodes, Observer
@@ -38,7 +39,7 @@ def searched(function: Any, best_first: Any, budget: Budget, max_changes: int = 
     problem = problem_of(function, ORIGIN, max_changes=max_changes)
     observer = observer_of(problem)
     values, met = guided_search(problem, FixedRanker(observer, UP[best_first]), observer, budget)
-    return values[0], bool(met[0]), int(problem.rows[0])
+    return values[0], bool(met[0]), int(problem.spent[0])
 
 
 def beam_of(problem: Problem, values: Any, **known: Any) -> Beam:
@@ -46,7 +47,7 @@ def beam_of(problem: Problem, values: Any, **known: Any) -> Beam:
     values = np.array(values, dtype=float)
     owner = np.zeros(len(values), dtype=np.int64)
     begun = Episodes.begin(
-        problem.start[owner], problem.ask(values, owner), problem.goal.rows(owner), problem.limits, problem.max_changes
+        problem.start[owner], problem.ask(values, owner), problem.goal.take(owner), problem.limits, problem.max_changes
     )
     begun.values[:] = values
     given = {
@@ -59,11 +60,11 @@ def beam_of(problem: Problem, values: Any, **known: Any) -> Beam:
         "worth": np.zeros(values.shape),
         "feature": owner,
     }
-    problem.rows[:] = 0
+    problem.spent[:] = 0
     return Beam(begun, **(given | known))
 
 
-FIRST_AND_ONE_MORE = Budget(rows=40, first=1, more=1, beam=1, branch=1)
+FIRST_AND_ONE_MORE = Budget(spendable=40, first=1, more=1, beam=1, branch=1)
 
 
 def test_further_actions_are_tried_where_the_first_came_near_the_goal() -> None:
@@ -89,7 +90,7 @@ def test_what_promises_the_least_distance_once_shortened_is_shortlisted() -> Non
     """Of two ways to the goal the longer last move may well be taken back further."""
     problem = problem_of(lambda x: 0.105 * x[:, 0] + x[:, 1], ORIGIN)
     barely, by_far = [10, 0, 0], [0, 10, 0]
-    one_row = Budget(rows=1, first=1, more=0, beam=1, branch=1)
+    one_row = Budget(spendable=1, first=1, more=0, beam=1, branch=1)
     chosen = shortlist(problem, beam_of(problem, [barely, by_far]), one_row)
     assert chosen.episodes.values.tolist() == [by_far]
 
@@ -98,7 +99,7 @@ def test_the_way_before_the_last_move_counts_in_what_is_promised() -> None:
     problem = problem_of(lambda x: x[:, 0] / 4 + x[:, 1] / 4, ORIGIN)
     late, early = [9, 3, 0], [1, 10, 0]  # the last move is that of the second feature
     before = problem.space.distance(np.array([[9.0, 0, 0], [1.0, 0, 0]]), problem.start)
-    one_row = Budget(rows=1, first=1, more=0, beam=1, branch=1)
+    one_row = Budget(spendable=1, first=1, more=0, beam=1, branch=1)
     gaps = np.array([0.5, 0.75])
     chosen = shortlist(problem, beam_of(problem, [late, early], distance_before=before, gap_before=gaps), one_row)
     assert chosen.episodes.values.tolist() == [early]

@@ -54,7 +54,7 @@ def test_revert_asks_each_subset_once_and_charges_its_query() -> None:
     problem = problem_of(lambda x: x.min(axis=1), [[0.0, 0, 0], [0.0, 0, 0]])
     calls = problem.blackbox.calls
     revert(problem, np.array([[5.0, 5, 5], [5.0, 5, 0], [5.0, 0, 0]]), np.array([0, 1, 1]))
-    assert problem.rows.tolist() == [6, 2]  # 2^3 - 2 subsets, 2^2 - 2, none
+    assert problem.spent.tolist() == [6, 2]  # 2^3 - 2 subsets, 2^2 - 2, none
     assert problem.blackbox.calls == calls + 1
 
 
@@ -74,7 +74,7 @@ def test_undo_takes_back_what_is_not_needed_one_at_a_time() -> None:
     problem = problem_of(lambda x: 0.05 * x[:, 0] + 0.06 * x[:, 1] + 0.02 * x[:, 2], ORIGIN)
     values, _ = undo(problem, ALL, ONE)
     assert values.tolist() == [[10, 10, 0]]
-    assert problem.rows.tolist() == [3 + 2]
+    assert problem.spent.tolist() == [3 + 2]
 
 
 def test_undo_stops_at_the_number_of_changes_it_is_given() -> None:
@@ -113,7 +113,7 @@ def test_bisect_with_labels_alone_halves() -> None:
     problem = Problem(space, box, start, box.ask(start), goal, space.limits(), 3, np.zeros(1, dtype=np.int64))
     (row,) = bisect(problem, np.array([[8.0, 0, 0]]), ONE, no_worth(ORIGIN), 3)
     assert row[0] == 3  # 4 is far, 2 is near, 3 is far
-    assert problem.rows.tolist() == [3]
+    assert problem.spent.tolist() == [3]
 
 
 def test_a_bisected_row_stays_valid_on_a_jagged_model() -> None:
@@ -143,7 +143,7 @@ def test_integers_stop_at_the_grid() -> None:
     problem = problem_of(lambda x: x[:, 0] / 36.5, [[0.0]], rows)
     (row,) = bisect(problem, np.array([[100.0]]), ONE, no_worth([[0.0]]), 20)
     assert row.tolist() == [37]
-    assert problem.rows[0] < 20, "no trial is left once the neighbours are known"
+    assert problem.spent[0] < 20, "no trial is left once the neighbours are known"
 
 
 def test_a_category_is_not_bisected() -> None:
@@ -180,8 +180,8 @@ def test_bisect_keeps_to_the_rows_of_each_query() -> None:
         owner = np.array([0, 0, 1])
         bisect(problem, values, owner, no_worth(values), 30, np.full(2, most))
         least = LEAST_HALVINGS * np.array([2, 1])  # for each candidate, however few rows are left
-        assert (problem.rows <= np.maximum(most, least)).all()
-        assert (problem.rows > 0).all()
+        assert (problem.spent <= np.maximum(most, least)).all()
+        assert (problem.spent > 0).all()
 
 
 def test_a_candidate_that_is_behind_is_shortened_as_long_as_it_may_win() -> None:
@@ -204,8 +204,8 @@ def test_every_trial_is_charged_to_its_query() -> None:
     problem = problem_of(lambda x: x.sum(axis=1) / 9, [[0.0, 0, 0], [1.0, 1, 1]])
     before = problem.blackbox.rows_asked
     refine(problem, np.array([[10.0, 10, 10], [10.0, 10, 1]]), np.array([0, 1]))
-    assert problem.rows.sum() == problem.blackbox.rows_asked - before
-    assert (problem.rows > 0).all()
+    assert problem.spent.sum() == problem.blackbox.rows_asked - before
+    assert (problem.spent > 0).all()
 
 
 # Greedy search.

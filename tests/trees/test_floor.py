@@ -105,7 +105,7 @@ def brute_force(name: str, kind: str, tight: bool, goal: Goal | None) -> list[tu
     already = bound.met(before)
     found = []
     for row, start in enumerate(space.values(QUERIES)):
-        one = bound.rows(np.array([row]))
+        one = bound.take(np.array([row]))
         found.append((0, 0.0) if already[row] else slow_floor(answered[row], space, start, one))
     return found
 
@@ -150,7 +150,7 @@ def test_three_changes_are_what_brute_force_finds() -> None:
     goal = Goal.flip().bind(blackbox, blackbox.confirm(far))
     for row in range(len(far)):
         answered = every_row(blackbox, space, space.limits(), values[row], read_trees(model).cuts, 3)
-        slow = slow_floor(answered, space, values[row], goal.rows(np.array([row])))
+        slow = slow_floor(answered, space, values[row], goal.take(np.array([row])))
         assert best.changes[row] == slow[0]
         assert best.distance[row] == pytest.approx(slow[1], rel=1e-12, nan_ok=True)
 
@@ -165,7 +165,7 @@ def test_scalers_in_front_of_the_trees_are_looked_through() -> None:
     goal = Goal.flip().bind(blackbox, blackbox.confirm(queries))
     for row, start in enumerate(values):
         answered = every_row(blackbox, space, space.limits(), start, cuts, 2)
-        slow = slow_floor(answered, space, start, goal.rows(np.array([row])))
+        slow = slow_floor(answered, space, start, goal.take(np.array([row])))
         assert (best.changes[row], best.distance[row]) == (slow[0], pytest.approx(slow[1], rel=1e-12, nan_ok=True))
 
 

@@ -150,7 +150,7 @@ def test_too_few_rows_are_refused_by_their_number():
     blackbox, values, answer = learned(tiny.numbers, gaussian_rows(LEAST_ROWS), "regression")
     world = WorldModel(blackbox, WorldModel.pieces(values))
     with pytest.raises(InputError, match=rf"at least {LEAST_ROWS} .* {LEAST_ROWS - 1} are given"):
-        world.fit(values[:-1], answer.rows(slice(0, -1)))
+        world.fit(values[:-1], answer.take(slice(0, -1)))
     assert world.fit(values, answer).agreement.rows == LEAST_ROWS
 
 
@@ -257,7 +257,7 @@ def test_torch_gets_its_threads_back():
         world.fit(values, answer).predict(values)
         world.predict_moves(values, np.array([0]), np.array([1]), np.array([0.5]))
         with pytest.raises(InputError):
-            world.fit(values[:1], answer.rows(slice(0, 1)))
+            world.fit(values[:1], answer.take(slice(0, 1)))
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
