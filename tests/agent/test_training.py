@@ -111,7 +111,7 @@ def test_the_letter_of_the_paper_trains_and_runs():
     small = {field.name: getattr(SHORT, field.name) for field in fields(SHORT) if field.type in (int, int | None)}
     small["steps_of_return"] = paper.steps_of_return
     explainer = fitted(replace(paper, **small))
-    assert len(explainer.actions_) == ROWS.shape[1]
+    assert len(explainer.observer_.actions) == ROWS.shape[1]
     found = explainer.explain(ROWS[:20])
     assert (found.after[found.found] != found.before[found.found[:, 0]]).all()
 
