@@ -17,6 +17,7 @@ from relax_plugin.search.diverse import Solver
 from relax_plugin.search.refine import refine
 from relax_plugin.search.state import Episodes, Observer
 
+RADIUS = 1.0  # of the ball around a query, L2 in standard deviations
 TARGETS_SIDE_BY_SIDE = 64  # agents trained in one ensemble; bounds the memory
 
 
@@ -102,7 +103,7 @@ def _starts_around(problem: Problem, config: ReLAXConfig, rng: np.random.Generat
     count = config.local_episodes
     owner = np.repeat(np.arange(len(problem)), count)
     limits = problem.limits.rows(owner)
-    points = around(problem.start, problem.space, limits, config.local_radius, count, rng)
+    points = around(problem.start, problem.space, limits, RADIUS, count, rng)
     itself = np.tile(np.arange(count) < count // 2, len(problem))
     goal = problem.goal.rows(owner)
     points[itself] = problem.start[owner[itself]]

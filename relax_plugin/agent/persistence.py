@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from relax_plugin.agent.explainer import ReLAX
 
 FORMAT = "relax_plugin.ReLAX"
-VERSION = 3  # 2 added the world model, 3 the checksum
+VERSION = 4  # 2 added the world model, 3 the checksum; 4 has fewer settings
 WORLD = "world."  # begins the names of the world model's tensors
 KINDS_OF_NUMBERS = frozenset({"torch.float32", "torch.float64", "torch.int64"})
 PLAIN_PARAMETERS = ("variant", "effort", "max_changes", "rows_per_instance", "fallback", "seed", "progress")

@@ -68,7 +68,6 @@ INGREDIENTS = {
     "directional actions": {"actions": "signed"},
     "distance in the reward": {"distance_weight": 0.0},
     "exploration": {"exploration_start": 0.0, "exploration_end": 0.0},
-    "noise on parameters": {"parameter_noise": 0.0},
     "parameter decay": {"parameter_decay": 0.0},
     "discount": {"discount": 0.0},
 }
@@ -85,6 +84,11 @@ def test_an_ingredient_switched_off_changes_what_is_learned(with_everything, ing
     assert not equal(weights_of(with_everything), weights_of(without))
     assert len(without.history_.rows) == 3
     assert without.explain(ROWS[:5]).found.shape == (5, 1)
+
+
+def test_noise_on_parameters_changes_what_is_learned(with_everything, monkeypatch):
+    monkeypatch.setattr("relax_plugin.agent.pdqn.PARAMETER_NOISE", 0.0)
+    assert not equal(weights_of(with_everything), weights_of(fitted(EVERYTHING)))
 
 
 def test_same_seed_same_weights(with_everything):
@@ -368,6 +372,13 @@ INVALID = [
     {"seconds": -1.0},
     {"distance_weight": None},
     {"state_curiosity": float("inf")},
+    {"start_noise": float("inf")},
+    {"hidden": 10**6},
+    {"local_updates": 10**400},
+    {"steps": 10**400},
+    {"query_budget": 199},
+    {"training": "asleep"},
+    {"balanced": 1},
 ]
 
 
