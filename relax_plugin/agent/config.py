@@ -116,10 +116,11 @@ class ReLAXConfig:
                     raise InputError(f"{name} is {value!r}; accepted are {', '.join(words)} and {last}.")
             elif value is not None or setting.default is not None:
                 low, high = setting.metadata["low"], setting.metadata["high"]
-                kind, called = (Integral, "whole") if setting.type in (int, int | None) else (Real, "finite")
+                whole = setting.type in (int, int | None)
+                kind: type[Any] = Integral if whole else Real
                 if not isinstance(value, kind) or not low <= value <= high or not abs(value) <= float_info.max:
                     raise InputError(
-                        f"{name} is {value!r}, but must be a {called} number"
+                        f"{name} is {value!r}, but must be a {'whole' if whole else 'finite'} number"
                         f"{f' from {low:g}' if isfinite(low) else ''}{f' to {high:g}' if isfinite(high) else ''}."
                     )
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.agent.curiosity import RandomNetworkDistillation, action_inputs
@@ -35,14 +35,14 @@ class Agent:
         self.q = QNetwork(members, inputs, actions, config.hidden, generator)
         self.parameters = ParameterNetwork(members, inputs, actions, config.hidden, signed, generator)
         self.target_q, self.target_parameters = copy.deepcopy(self.q), copy.deepcopy(self.parameters)
-        self.online = nn.ModuleDict({"q": self.q, "parameters": self.parameters})
-        self.target = nn.ModuleDict({"q": self.target_q, "parameters": self.target_parameters}).requires_grad_(False)
-        self.leaders: list[Tensor] = list(self.online.parameters())
-        self.followers: list[Tensor] = list(self.target.parameters())
+        for network in (self.target_q, self.target_parameters):
+            network.requires_grad_(False)
+        self.leaders: list[Tensor] = [*self.q.parameters(), *self.parameters.parameters()]
+        self.followers: list[Tensor] = [*self.target_q.parameters(), *self.target_parameters.parameters()]
         self.state_weight, self.action_weight = config.state_curiosity, config.action_curiosity
         self.state_novelty = RandomNetworkDistillation(members, inputs, config.hidden, generator)
         self.action_novelty = RandomNetworkDistillation(members, inputs + 2 * actions, config.hidden, generator)
-        trained: list[nn.Module] = [self.online]
+        trained = [self.q, self.parameters]
         trained += [self.state_novelty.predictor] if self.state_weight else []
         trained += [self.action_novelty.predictor] if self.action_weight else []
         self.weights = [weight for network in trained for weight in network.parameters()]
@@ -84,12 +84,12 @@ class Agent:
         """One step on L'_Q and L'_π; returns the TD errors, the new priorities."""
         with torch.no_grad():  # ReLAX §4.2: n-step target, y = R_n + γ^n max_k Q'(s', k, v'(s'))
             next_q = self.target_q(batch.next_states, self.target_parameters(batch.next_states))
-            best = next_q.masked_fill(~batch.next_allowed, -torch.inf).amax(-1)  # -inf where no action is left
+            best: Tensor = next_q.masked_fill(~batch.next_allowed, -torch.inf).amax(-1)  # -inf where no action is left
             target = batch.returns + batch.discounts * best.nan_to_num(neginf=0.0)
         codes = self.q.codes(batch.states)
         td_error = target - self.q.taken(codes, batch.actions, batch.parameters)
         # Huber: a few misjudged steps must not throw the network. Members are independent: sum over them.
-        errors = nn.functional.huber_loss(td_error, torch.zeros_like(td_error), reduction="none")
+        errors = torch.nn.functional.huber_loss(td_error, torch.zeros_like(td_error), reduction="none")
         q_loss = (batch.weights * errors).mean(1).sum()
         raw = self.parameters.raw(batch.states)
         parameters = self.parameters.squash(raw)
@@ -124,10 +124,16 @@ class Agent:
     # Weights as plain tensors: for the best so far, for Local, for files.
 
     def weights_by_name(self) -> dict[str, Tensor]:
-        return {name: tensor.detach().clone() for name, tensor in self.online.state_dict().items()}
+        networks = {"q": self.q, "parameters": self.parameters}
+        return {f"{n}.{k}": t.detach().clone() for n, net in networks.items() for k, t in net.state_dict().items()}
 
     def load_weights(self, weights: dict[str, Tensor]) -> None:
         """Take over weights, those of one agent being handed to every member."""
-        own = {name: t.expand(self.members, *t.shape[1:]) if len(t) == 1 else t for name, t in weights.items()}
-        for networks in (self.online, self.target):
-            networks.load_state_dict(own)
+        for prefix, networks in (
+            ("q", (self.q, self.target_q)),
+            ("parameters", (self.parameters, self.target_parameters)),
+        ):
+            own = {k[len(prefix) + 1 :]: t for k, t in weights.items() if k.startswith(f"{prefix}.")}
+            own = {k: t.expand(self.members, *t.shape[1:]) if len(t) == 1 else t for k, t in own.items()}
+            for network in networks:
+                network.load_state_dict(own)
