@@ -52,7 +52,7 @@ class Searcher:
         made, blackbox = Proposals.empty(problem, 1), problem.blackbox
         # The query itself and the confirmation of its answer are asked too: scores and `predict` each time.
         overhead = 4 if blackbox.reader.labels_apart and blackbox.has_scores else 2
-        rows = max(int(self.rows_per_instance) - overhead, 4)
+        rows = max(self.rows_per_instance - overhead, 4)
         for stage, budget in (("search", Budget.of(rows)), ("wide search", Budget.of(WIDER * rows))):
             open_ = np.flatnonzero(~made.offered[:, 0])
             if len(open_) == 0 or (stage == "wide search" and not self.fallback):
