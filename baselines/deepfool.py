@@ -77,7 +77,7 @@ class DeepFool(NetworkExplainer):
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         return fill_slots(problem, n, self._solve, rng)
 
-    def _solve(self, problem: Problem, rng: np.random.Generator) -> Proposals:
+    def _solve(self, problem: Problem) -> Proposals:
         made = Proposals.empty(problem, 1)
         everything = np.ones(problem.start.shape, dtype=bool)
         values, met = to_boundary(self.network_, problem, everything, float(self.overshoot), int(self.steps))

@@ -107,7 +107,7 @@ class Focus(TreeExplainer):
         made.note[:] = f"none was found in {self.iterations} steps of gradient descent"
         return made
 
-    def _solve(self, problem: Problem, rng: np.random.Generator) -> Proposals:
+    def _solve(self, problem: Problem) -> Proposals:
         from relax_plugin.world_model.layers import one_thread  # which imports torch
 
         made = Proposals.empty(problem, 1)

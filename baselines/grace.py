@@ -77,7 +77,7 @@ class Grace(NetworkExplainer):
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         return fill_slots(problem, n, self._solve, rng)
 
-    def _solve(self, problem: Problem, rng: np.random.Generator) -> Proposals:
+    def _solve(self, problem: Problem) -> Proposals:
         made = Proposals.empty(problem, 1)
         order = self._ranked(problem)
         chosen = np.zeros(problem.start.shape, dtype=bool)

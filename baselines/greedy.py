@@ -59,7 +59,7 @@ class Greedy(CounterfactualExplainer):
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         return fill_slots(problem, n, self._solve, rng)
 
-    def _solve(self, problem: Problem, rng: np.random.Generator) -> Proposals:
+    def _solve(self, problem: Problem) -> Proposals:
         proposals = Proposals.empty(problem, 1)
         values, met = greedy_search(problem, self.moves_, problem.max_changes)
         solved = np.flatnonzero(met)

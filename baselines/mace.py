@@ -91,7 +91,7 @@ class Mace(TreeExplainer):
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         return fill_slots(problem, n, self._solve, rng)
 
-    def _solve(self, problem: Problem, rng: np.random.Generator) -> Proposals:
+    def _solve(self, problem: Problem) -> Proposals:
         made = Proposals.empty(problem, 1)
         copy = replace(problem, blackbox=_Copy(self))
         first, known = self._first_rows(copy)

@@ -9,43 +9,78 @@ from typing import Any
 import numpy as np
 
 from relax_plugin.arrays import Floats, Values
-from relax_plugin.base import Supports
-from relax_plugin.search.beam import Ranker
-from relax_plugin.search.searcher import GuidedExplainer
+from relax_plugin.base import CounterfactualExplainer, Supports
+from relax_plugin.features import FeatureSpace
+from relax_plugin.goal import Goal
+from relax_plugin.problem import Problem, Proposals
+from relax_plugin.search.actions import ActionTable
+from relax_plugin.search.diverse import fill_slots
+from relax_plugin.search.greedy import Moves
+from relax_plugin.search.searcher import FALLBACK_VALUES, Searcher, check_search_options
 from relax_plugin.search.state import Episodes, Observer
 
 TABLE_ROWS = 300  # training rows the effects are averaged over
 
 
-class MoveTable(GuidedExplainer):
-    """Actions in the order of their mean effect on rows of the same predicted class; needs scores."""
+class MoveTable(CounterfactualExplainer):
+    """Actions in the order of their mean effect on rows of the same predicted class; needs scores.
+
+    Parameters
+    ----------
+    model, space, goal, max_changes, rows_per_instance, fallback, seed
+        As for every search.
+    """
 
     supports = Supports(labels_only=False)
 
+    def __init__(
+        self,
+        model: Any,
+        space: FeatureSpace | None = None,
+        *,
+        goal: Goal | None = None,
+        max_changes: int | None = 5,
+        rows_per_instance: int = 40,
+        fallback: bool = True,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(model, space, goal=goal, max_changes=max_changes, seed=seed)
+        self.rows_per_instance = rows_per_instance
+        self.fallback = fallback
+
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
-        self._prepare(values)
+        actions = ActionTable(self.space_)
+        self.observer_ = Observer(self.space_, actions, self._most_changes(), gap_scale=1.0)
+        self.moves_ = Moves.quantiles(values, self.space_, FALLBACK_VALUES)
         rows = values[rng.permutation(len(values))[:TABLE_ROWS]]
         before = self.blackbox_.ask(rows)
         scores = self._scores(before)
         limits = self.space_.limits()
         span = limits.span(rows)
-        allowed = self.actions_.allowed(rows, np.zeros(rows.shape, dtype=bool), span, limits)
+        allowed = actions.allowed(rows, np.zeros(rows.shape, dtype=bool), span, limits)
         groups = scores.shape[1] if self.blackbox_.task == "classification" else 1
-        self.table_ = np.zeros((groups, len(self.actions_), scores.shape[1]))
-        for action in range(len(self.actions_)):  # a loop over actions, not rows: each is one batched question
+        self.table_ = np.zeros((groups, len(actions), scores.shape[1]))
+        for action in range(len(actions)):  # a loop over actions, not rows: each is one batched question
             able = np.flatnonzero(allowed[:, action])
             if len(able) == 0:
                 continue
             taken, extent = np.full(len(able), action), np.ones(len(able))
             part_span = (span[0][able], span[1][able])
-            moved = self.actions_.apply(rows[able], rows[able], part_span, limits, taken, extent)
+            moved = actions.apply(rows[able], rows[able], part_span, limits, taken, extent)
             effect = self._scores(self.blackbox_.ask(moved)) - scores[able]
             group = before.output[able].astype(int) if groups > 1 else np.zeros(len(able), dtype=int)
             count = np.maximum(np.bincount(group, minlength=groups), 1)
             np.add.at(self.table_[:, action], group, effect / count[group, None])
 
-    def _ranker(self, wide: bool) -> Ranker:
-        return TableRanker(self.table_, self.observer_, self.blackbox_.task == "regression")
+    def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
+        ranker = TableRanker(self.table_, self.observer_, self.blackbox_.task == "regression")
+        rows = int(self.rows_per_instance)
+        searcher = Searcher(lambda _: ranker, self.observer_, self.moves_, rows, self.fallback)
+        return fill_slots(problem, n, searcher.search, rng)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_search_options(self.rows_per_instance, self.fallback)
 
     def _scores(self, answer: Any) -> Floats:
         if self.blackbox_.task == "regression":

@@ -230,8 +230,8 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         asked = blackbox.rows_asked
         before = blackbox.confirm(rows) if len(values) else blackbox.ask(values)
         spent = np.full(len(values), (blackbox.rows_asked - asked) // max(len(values), 1), dtype=np.int64)
-        most = len(self.space_) if self.max_changes is None else min(int(self.max_changes), len(self.space_))
-        problem = Problem(self.space_, blackbox, values, before, goal.bind(blackbox, before), limits, most, spent)
+        bound, most = goal.bind(blackbox, before), self._most_changes()
+        problem = Problem(self.space_, blackbox, values, before, bound, limits, most, spent)
         verdict = Verdict(problem, rows, n)
         open_ = np.flatnonzero(~verdict.already)
         missed = verdict.decide(*self._propose(problem, open_, n))
@@ -249,6 +249,9 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         if len(pending) == 0:
             return pending, Proposals.empty(part, n)
         return pending, self._generate(part, n, np.random.default_rng(int(self.seed)))
+
+    def _most_changes(self) -> int:
+        return len(self.space_) if self.max_changes is None else min(int(self.max_changes), len(self.space_))
 
     def _bind_model(self) -> None:
         if isinstance(self.model, BlackBox):

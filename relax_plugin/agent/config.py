@@ -29,126 +29,100 @@ Where the printed paper cannot be used or was clearly worse, the default deviate
 `ReLAXConfig.paper()` takes back 1 to 4, 7, 9 and 11, not 12; 5, 6, 8 and 10 change how, not what is learned.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from math import inf, isfinite
 from numbers import Integral, Real
-from typing import Literal
+from sys import float_info
+from typing import Any, Literal, get_args, get_origin
 
 from relax_plugin.errors import InputError
 from relax_plugin.world_model import LEAST_QUERY_BUDGET
 
-NO_NUMBERS = frozenset({"actions", "training", "pretrained", "balanced"})
 AGENT_STEPS = 200  # of training, unless:
 SEARCH_STEPS = 60  # Global, effort "search", a good world model of scores: 200 gain .2 % of L1 on held-out rows
 
-# Upper ends of what `explain` makes room for, since a file may say anything.
-MOST = {
-    "steps_of_return": 100,
-    "hidden": 100_000,
-    "code": 10_000,
-    "local_steps": 100_000,
-    "local_episodes": 10_000,
-    "local_batch": 100_000,
-    "local_updates": 1_000,
-}
 
-SHARES = frozenset(
-    {
-        "discount",
-        "labels_only_discount",
-        "target_rate",
-        "exploration_start",
-        "exploration_end",
-        "mixture",
-        "gaussian_share",
-        "masked_share",
-        "mask_rate",
-        "bounded_share",
-    }
-)
+def ranged(default: float | None, low: float, high: float = inf) -> Any:
+    """A number of the settings: its default, and from where to where it may be set."""
+    return field(default=default, metadata={"low": low, "high": high})
 
 
 @dataclass(frozen=True)
 class ReLAXConfig:
-    """Settings of ReLAX. `ReLAXConfig.paper()` follows the letter of the paper where it is explicit."""
+    """Settings of ReLAX. `ReLAXConfig.paper()` follows the letter of the paper where it is explicit.
+
+    A number stands as `ranged(default, low, high)`; what `explain` makes room for has an upper end, since a saved file
+    may say anything.
+    """
 
     # Markov decision process (§4.1)
     actions: Literal["directional", "signed"] = "directional"
-    distance_weight: float = 0.03  # λ of the reward, per standard deviation of L1; findings: .2 collapses validity
-    shaping: float = 3.0  # reward for closing the whole gap to the goal; 0 switches shaping off
-    labels_only_distance_weight: float = 0.005  # λ where no shaping outweighs it on the way
+    distance_weight: float = ranged(0.03, 0)  # λ of the reward, per standard deviation of L1; .2 collapses validity
+    shaping: float = ranged(3.0, 0)  # reward for closing the whole gap to the goal; 0 switches shaping off
+    labels_only_distance_weight: float = ranged(0.005, 0)  # λ where no shaping outweighs it on the way
     # Policy optimisation (§4.2)
-    discount: float = 0.2  # γ
-    labels_only_discount: float = 0.9  # γ where the reward comes at the goal alone and has to reach the first step
-    steps_of_return: int = 2  # n of the n-step target
-    learning_rate: float = 3e-3  # Adam, falling linearly to a tenth
-    parameter_decay: float = 3e-3  # pull of the parameter network's raw outputs to 0, against saturation
-    batch: int = 128  # transitions of one update
-    target_rate: float = 0.02  # share of the online network taken over by the target network at each update
-    priority_exponent: float = 0.6  # β of p ∝ |TD error|^β; 0 draws uniformly
-    importance_exponent: float = 0.4  # how far the bias of priorities is corrected
-    replay: int = 65_536  # transitions kept
-    hidden: int = 64  # units of a hidden layer
-    code: int = 4  # numbers by which the state describes one action to its value head
+    discount: float = ranged(0.2, 0, 1)  # γ
+    labels_only_discount: float = ranged(0.9, 0, 1)  # γ where a reward comes at the goal alone, far from the first step
+    steps_of_return: int = ranged(2, 1, 100)  # n of the n-step target
+    learning_rate: float = ranged(3e-3, 0)  # Adam, falling linearly to a tenth
+    parameter_decay: float = ranged(3e-3, 0)  # pull of the parameter network's raw outputs to 0, against saturation
+    batch: int = ranged(128, 1)  # transitions of one update
+    target_rate: float = ranged(0.02, 0, 1)  # share of the online network that its target takes over at each update
+    priority_exponent: float = ranged(0.6, 0)  # β of p ∝ |TD error|^β; 0 draws uniformly
+    importance_exponent: float = ranged(0.4, 0)  # how far the bias of priorities is corrected
+    replay: int = ranged(65_536, 1)  # transitions kept
+    hidden: int = ranged(64, 1, 100_000)  # units of a hidden layer
     # Exploration (§4.3)
-    exploration_start: float = 0.5  # ε, share of random discrete actions at first
-    exploration_end: float = 0.2
-    parameter_noise: float = 0.2  # standard deviation of the noise on magnitudes, times ε
-    state_curiosity: float = 0.0  # weight of r^{i,s}; even with labels only .05 is within the spread of seeds
-    action_curiosity: float = 0.0  # weight of r^{i,a}
+    exploration_start: float = ranged(0.5, 0, 1)  # ε, share of random discrete actions at first
+    exploration_end: float = ranged(0.2, 0, 1)
+    state_curiosity: float = ranged(0.0, -inf)  # weight of r^{i,s}; .05 made no difference, even with labels only
+    action_curiosity: float = ranged(0.0, -inf)  # weight of r^{i,a}
     # What the agent is trained on
     training: Literal["model", "imagined", "auto"] = "auto"  # the model (the paper), a world model of it, or as it fits
-    query_budget: int = 4000  # model rows that training in imagination may cost, all in all
+    query_budget: int = ranged(4000, LEAST_QUERY_BUDGET)  # model rows that training in imagination may cost, all in all
     # Training (Algorithm 1)
-    steps: int | None = None  # of all episodes side by side; None: as AGENT_STEPS and SEARCH_STEPS say
-    seconds: float | None = None  # a second budget, for impatience; the answer then depends on the machine
-    episodes: int = 256  # side by side
-    updates_per_step: int = 6
-    start_pool: int = 2048  # starts scored once
+    steps: int | None = ranged(None, 1)  # of all episodes side by side; None: as AGENT_STEPS and SEARCH_STEPS say
+    seconds: float | None = ranged(None, 0)  # a second budget, for impatience; the answer then depends on the machine
+    episodes: int = ranged(256, 1)  # side by side
+    updates_per_step: int = ranged(6, 1)
+    start_pool: int = ranged(2048, 1)  # starts scored once
     balanced: bool = True  # whether every predicted class is as frequent among the starts as any other
-    mixture: float = 1.0  # how far a start may lie from one training row towards another; 0: training rows only
-    gaussian_share: float = 0.25  # of the starts are Gaussian instead
-    start_noise: float = 0.3  # standard deviations
-    masked_share: float = 0.5  # of the starts have features frozen, so that `vary` works without a new fit
-    mask_rate: float = 0.8  # highest share of features frozen
-    bounded_share: float = 0.25  # of the starts have narrowed bounds, so that `bounds` works without a new fit
-    validation_rows: int = 128  # training rows set aside to choose the best weights and to stop early
-    validate_every: int = 30  # steps
-    patience: int = 3  # validations without improvement that are forgiven; the next one stops the training
+    mixture: float = ranged(1.0, 0, 1)  # how far a start may lie from a training row to another; 0: training rows only
+    gaussian_share: float = ranged(0.25, 0, 1)  # of the starts are Gaussian instead
+    start_noise: float = ranged(0.3, 0)  # standard deviations
+    masked_share: float = ranged(0.5, 0, 1)  # of the starts have features frozen: `vary` then works without a new fit
+    mask_rate: float = ranged(0.8, 0, 1)  # highest share of features frozen
+    bounded_share: float = ranged(0.25, 0, 1)  # of the starts have narrowed bounds: so does `bounds`
+    validation_rows: int = ranged(128, 1)  # training rows set aside to choose the best weights and to stop early
+    validate_every: int = ranged(30, 1)  # steps
+    patience: int = ranged(3, 1)  # validations without improvement that are forgiven; the next one stops the training
     # ReLAX-Local (§4.4)
-    local_radius: float = 1.0  # L2, standard deviations
-    local_steps: int = 60
-    local_episodes: int = 16  # side by side for each target
-    local_batch: int = 32  # transitions of one update of each agent
-    local_updates: int = 3  # updates per step
-    local_learning_rate: float = 1e-3  # of fine-tuning; from scratch `learning_rate` holds
+    local_steps: int = ranged(60, 1, 100_000)
+    local_episodes: int = ranged(16, 1, 10_000)  # side by side for each target
+    local_batch: int = ranged(32, 1, 100_000)  # transitions of one update of each agent
+    local_updates: int = ranged(3, 1, 1_000)  # updates per step
+    local_learning_rate: float = ranged(1e-3, 0)  # of fine-tuning; from scratch `learning_rate` holds
     pretrained: bool = True  # Local starts from Global's weights; False trains it from scratch, as the paper compares
 
     def __post_init__(self) -> None:
-        if self.actions not in ("directional", "signed"):
-            raise InputError(f"actions is {self.actions!r}; accepted are 'directional' and 'signed'.")
-        if self.training not in ("model", "imagined", "auto"):
-            raise InputError(f"training is {self.training!r}; accepted are 'model', 'imagined' and 'auto'.")
-        for name in ("pretrained", "balanced"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name} is {getattr(self, name)!r}, but must be True or False.")
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in NO_NUMBERS or (value is None and field.default is None):
-                continue
-            kind, low, high = Real, 0.0, inf
-            if field.type in (int, int | None):
-                kind, low = Integral, LEAST_QUERY_BUDGET if field.name == "query_budget" else 1
-            elif field.name.endswith("curiosity"):
-                low = -inf
-            elif field.name in SHARES:
-                high = 1.0
-            high = min(high, MOST.get(field.name, inf))
-            if not isinstance(value, kind) or not isfinite(value) or not low <= float(value) <= high:
-                raise InputError(
-                    f"{field.name} is {value!r}, but must be a {'whole' if kind is Integral else 'finite'} number"
-                    f"{f' from {low:g}' if isfinite(low) else ''}{f' to {high:g}' if isfinite(high) else ''}."
-                )
+        for setting in fields(self):
+            name, value = setting.name, getattr(self, setting.name)
+            if setting.type is bool:
+                if not isinstance(value, bool):
+                    raise InputError(f"{name} is {value!r}, but must be True or False.")
+            elif get_origin(setting.type) is Literal:
+                *words, last = map(repr, get_args(setting.type))
+                if value not in get_args(setting.type):
+                    raise InputError(f"{name} is {value!r}; accepted are {', '.join(words)} and {last}.")
+            elif value is not None or setting.default is not None:
+                low, high = setting.metadata["low"], setting.metadata["high"]
+                whole = setting.type in (int, int | None)
+                kind: type[Any] = Integral if whole else Real
+                if not isinstance(value, kind) or not low <= value <= high or not abs(value) <= float_info.max:
+                    raise InputError(
+                        f"{name} is {value!r}, but must be a {'whole' if whole else 'finite'} number"
+                        f"{f' from {low:g}' if isfinite(low) else ''}{f' to {high:g}' if isfinite(high) else ''}."
+                    )
 
     def for_model(self, has_scores: bool) -> "ReLAXConfig":
         """The settings that hold for a model with scores, or for one that answers labels only."""

@@ -28,13 +28,18 @@ class RandomNetworkDistillation(nn.Module):
         self.register_buffer("scale", torch.ones(members, 1))
         self.updates = 0
 
-    def error(self, x: Tensor) -> Tensor:
-        """Squared error of the imitation (members, batch): the curiosity r^i of the paper."""
-        return torch.as_tensor((self.predictor(x) - self.target(x)).square().mean(-1))
+    def error(self, x: Tensor, frozen: bool = False) -> Tensor:
+        """Squared error of the imitation (members, batch): the curiosity r^i of the paper.
 
-    def novelty(self, x: Tensor) -> Tensor:
+        `frozen` lets gradients reach x only: a policy must not spoil the predictor to look new.
+        """
+        weights = {name: w.detach() if frozen else w for name, w in self.predictor.named_parameters()}
+        predicted = torch.func.functional_call(self.predictor, weights, (x,))
+        return torch.as_tensor((predicted - self.target(x)).square().mean(-1))
+
+    def novelty(self, x: Tensor, frozen: bool = False) -> Tensor:
         """Error in units of its running mean."""
-        return self.error(x) / self.scale.clamp_min(1e-8)
+        return self.error(x, frozen) / self.scale.clamp_min(1e-8)
 
     def loss(self, x: Tensor) -> Tensor:
         """What trains the predictors, summed over members; also keeps each member's running mean."""

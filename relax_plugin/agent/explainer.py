@@ -12,21 +12,24 @@ import numpy as np
 from relax_plugin.agent.config import SEARCH_STEPS, ReLAXConfig
 from relax_plugin.agent.environment import CounterfactualEnv
 from relax_plugin.agent.history import History
-from relax_plugin.agent.local import explain_locally, rank_cost
+from relax_plugin.agent.local import LocalSolver
 from relax_plugin.agent.pdqn import Agent
 from relax_plugin.agent.persistence import load_explainer, save_explainer
+from relax_plugin.agent.policy import AgentRanker, follow_policy, roll_out, score
 from relax_plugin.agent.starts import draw_starts, mixing, random_goals, typical_gap
-from relax_plugin.agent.training import roll_out, score, train
-from relax_plugin.arrays import Booleans, Floats, Values
-from relax_plugin.base import Supports, flag
+from relax_plugin.agent.training import train
+from relax_plugin.arrays import Values
+from relax_plugin.base import CounterfactualExplainer, Supports, flag
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.errors import InputError, NotFittedError
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
 from relax_plugin.problem import Problem, Proposals
+from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.beam import Ranker
-from relax_plugin.search.refine import refine
-from relax_plugin.search.searcher import GuidedExplainer
+from relax_plugin.search.diverse import Solver, fill_slots
+from relax_plugin.search.greedy import Moves
+from relax_plugin.search.searcher import FALLBACK_VALUES, Searcher, check_search_options
 from relax_plugin.search.state import Episodes, Observer
 from relax_plugin.world_model.layers import one_thread
 from relax_plugin.world_model.lookahead import LookaheadRanker, TakingTurns
@@ -36,7 +39,7 @@ from relax_plugin.world_model.sampling import good_enough, imagine
 logger = logging.getLogger(__name__)
 
 
-class ReLAX(GuidedExplainer):
+class ReLAX(CounterfactualExplainer):
     """Counterfactuals by a deep reinforcement learning agent that changes one feature after the other.
 
     Parameters
@@ -92,17 +95,11 @@ class ReLAX(GuidedExplainer):
         config: ReLAXConfig | None = None,
         progress: bool = True,
     ) -> None:
-        super().__init__(
-            model,
-            space,
-            goal=goal,
-            max_changes=max_changes,
-            rows_per_instance=rows_per_instance,
-            fallback=fallback,
-            seed=seed,
-        )
+        super().__init__(model, space, goal=goal, max_changes=max_changes, seed=seed)
         self.variant = variant
         self.effort = effort
+        self.rows_per_instance = rows_per_instance
+        self.fallback = fallback
         self.config = config
         self.progress = progress
 
@@ -113,11 +110,13 @@ class ReLAX(GuidedExplainer):
         validation, training = values[order[:held_out]], values[order[held_out:]]
         world = self._world(training, rng)
         starts = draw_starts(training, world, self.goal_, self._most_changes(), self.config_, rng)
-        self._prepare(training, self.config_.actions, typical_gap(starts))
+        actions = ActionTable(self.space_, self.config_.actions)
+        self.observer_ = Observer(self.space_, actions, self._most_changes(), typical_gap(starts))
+        self.moves_ = Moves.quantiles(training, self.space_, FALLBACK_VALUES)
         starts = starts.take(np.flatnonzero(self.observer_.allowed(starts).any(axis=1)))
         self.history_ = History()
         inputs = self.observer_.observe(self._episodes(values[:1], world, rng, only_open=False)).shape[1]
-        self.agent_ = Agent(inputs, len(self.actions_), self.config_, int(self.seed))
+        self.agent_ = Agent(inputs, len(actions), self.config_, int(self.seed))
         if self.variant == "local" and not self.config_.pretrained:
             return
         if len(starts.start) == 0 or self._is_constant(starts):
@@ -189,6 +188,7 @@ class ReLAX(GuidedExplainer):
         for name, accepted in (("variant", ("global", "local")), ("effort", ("search", "refined", "policy"))):
             if not isinstance(getattr(self, name), str) or getattr(self, name) not in accepted:
                 raise InputError(f"{name} is {getattr(self, name)!r}; accepted are {accepted}.")
+        check_search_options(self.rows_per_instance, self.fallback)
         flag("progress", self.progress)
         if self.config is not None and not isinstance(self.config, ReLAXConfig):
             raise InputError(f"config is a {type(self.config).__name__}; a ReLAXConfig is needed.")
@@ -205,53 +205,31 @@ class ReLAX(GuidedExplainer):
         answers = starts.answer.output[:, None] if starts.answer.scores is None else starts.answer.scores
         return bool((answers == answers[0]).all())
 
+    def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
+        with one_thread():
+            return fill_slots(problem, n, self._solver(), rng)
+
+    def _solver(self) -> Solver:
+        """What finds one counterfactual a query: the search, or the agent's own path; for Local its agents after it."""
+        solve: Solver
+        if self.effort == "search":
+            rows = int(self.rows_per_instance)
+            solve = Searcher(self._ranker, self.observer_, self.moves_, rows, self.fallback).search
+        else:
+            refined = self.effort == "refined"
+            solve = partial(follow_policy, agent=self.agent_, observer=self.observer_, refined=refined)
+        if self.variant == "global":
+            return solve
+        weights = self.agent_.weights_by_name() if self.config_.pretrained else None
+        refined = self.effort != "policy"
+        return LocalSolver(solve, weights, self.observer_, self.config_, int(self.seed), refined).solve
+
     def _ranker(self, wide: bool) -> Ranker:
         """The agent's ranking; where there is a world model, in turn with what it expects of each action."""
         agent = AgentRanker(self.agent_, self.observer_)
         if self.world_model_ is None:
             return agent
         return TakingTurns(agent, LookaheadRanker(self.world_model_, self.observer_, thorough=wide))
-
-    def _solve(self, problem: Problem, rng: np.random.Generator) -> Proposals:
-        with one_thread():
-            if self.variant == "local" and not self.config_.pretrained:
-                made = Proposals.empty(problem, 1)
-            elif self.effort == "search":
-                made = super()._solve(problem, rng)
-            else:
-                made = self._follow_policy(problem)
-            if self.variant == "local":
-                self._improve_locally(problem, made)
-        return made
-
-    def _follow_policy(self, problem: Problem) -> Proposals:
-        """The agent's own path, and with effort "refined" what can be taken back of it."""
-        made = Proposals.empty(problem, 1)
-        episodes = Episodes.begin(problem.start, problem.before, problem.goal, problem.limits, problem.max_changes)
-        final, met = roll_out(self.agent_, self.observer_, self.blackbox_, episodes)
-        problem.charge(np.arange(len(problem)), (episodes.left - final.left) * self.blackbox_.rows_per_question)
-        solved = np.flatnonzero(met)
-        if self.effort == "refined":
-            final.values[solved] = refine(problem, final.values[solved], solved)
-        made.values[:, 0], made.offered[:, 0] = final.values, met
-        made.stage[solved, 0] = self.effort
-        return made
-
-    def _improve_locally(self, problem: Problem, made: Proposals) -> None:
-        """Replace Global's answer where Local found a better one: never worse than Global on any row."""
-        weights = self.agent_.weights_by_name() if self.config_.pretrained else None
-        values, met = explain_locally(problem, self.observer_, self.config_, weights, int(self.seed))
-        solved = np.flatnonzero(met)
-        if self.effort != "policy":
-            values[solved] = refine(problem, values[solved], solved)
-        everyone = np.arange(len(problem))
-        better = met & (
-            ~made.offered[:, 0]
-            | (rank_cost(problem, values, everyone) < rank_cost(problem, made.values[:, 0], everyone))
-        )
-        made.values[better, 0], made.offered[better, 0] = values[better], True
-        made.stage[better, 0] = "local"
-        made.note[better] = ""
 
     def save(self, path: str | Path) -> None:
         """Write the fitted explainer without its model: one file of safetensors with a JSON header, no code."""
@@ -263,16 +241,3 @@ class ReLAX(GuidedExplainer):
     def load(cls, path: str | Path, *, model: Any) -> Self:
         """Read what `save` wrote, for the model it was fitted to; nothing in the file is executed."""
         return load_explainer(cls, Path(path), model)
-
-
-class AgentRanker:
-    """The trained agent as a ranking of actions: Q-values, and the parameters it would take."""
-
-    exact = False
-
-    def __init__(self, agent: Agent, observer: Observer) -> None:
-        self.agent, self.observer = agent, observer
-
-    def rank(self, episodes: Episodes) -> tuple[Floats, Floats]:
-        allowed: Booleans = self.observer.allowed(episodes)
-        return self.agent.evaluate(self.observer.observe(episodes), allowed)

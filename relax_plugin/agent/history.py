@@ -1,18 +1,27 @@
-"""What training leaves behind: its History, and the books it keeps of returns and of the best weights."""
+"""What training leaves behind, its History, and who writes it: the Logbook, with returns and the best weights."""
 
+import logging
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 import torch
+from tqdm import tqdm
 
+from relax_plugin.agent.config import ReLAXConfig
+from relax_plugin.agent.environment import CounterfactualEnv
 from relax_plugin.agent.pdqn import Agent
+from relax_plugin.agent.replay import PrioritizedReplay
 from relax_plugin.arrays import Booleans, Floats
 from relax_plugin.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+logger = logging.getLogger(__name__)
 
 ROW_OF_HISTORY = frozenset(
     {"step", "seconds", "rows", "exploration", "reward", "return", "td_error", "top_tenth"}
@@ -43,6 +52,69 @@ class History:
         if not self.rows:
             raise InputError("there is nothing to plot: no validation took place in training.")
         return training_page(self.frame(), self.stopped)
+
+
+class Logbook:
+    """The books of one training, for a `with`: a bar, returns, validations, when to stop, and the best weights.
+
+    Ctrl-C inside ends the training, not the program; at the end the agent gets its best weights back.
+    """
+
+    def __init__(
+        self,
+        env: CounterfactualEnv,
+        agent: Agent,
+        config: ReLAXConfig,
+        steps: int,
+        validate: Callable[[], dict[str, float]] | None,
+        progress: bool,
+    ) -> None:
+        self.env, self.config, self.steps, self.validate = env, config, steps, validate
+        self.history, self.best, self.returns = History(), Best(agent), Returns(env.num_envs)
+        self.bar = tqdm(total=steps, unit="step", desc="training", disable=None if progress else True)
+        self.step, self.started = 0, time.perf_counter()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> bool:
+        self.bar.close()
+        interrupted = kind is KeyboardInterrupt
+        if interrupted:
+            self.history.stopped = "interrupted"
+            logger.warning("training interrupted after %d steps; the best agent so far is kept", self.step)
+        if kind is None or interrupted:
+            self.best.restore()
+        return interrupted
+
+    def closes(
+        self, step: int, exploration: float, reward: Floats, td_errors: Floats, replay: PrioritizedReplay
+    ) -> bool:
+        """Take note of a step, validate if it is time to, and say whether training ends before its last step."""
+        self.step = step
+        self.bar.update()
+        spent = time.perf_counter() - self.started
+        out_of_time = self.config.seconds is not None and spent > self.config.seconds
+        if self.validate is not None and (step % self.config.validate_every == 0 or step == self.steps or out_of_time):
+            row = self.validate()
+            progress = {
+                "step": step,
+                "seconds": spent,
+                "rows": self.env.blackbox.rows_asked,
+                "exploration": exploration,
+                "reward": float(np.mean(reward)),
+                "return": self.returns.mean(),
+                "td_error": float(np.abs(td_errors).mean()),
+                "top_tenth": replay.share_of_the_highest(0.1),
+            }
+            self.history.rows.append(progress | row)
+            self.bar.set_postfix(validity=f"{row['validity']:.3f}")
+            if self.best.offer(row) > self.config.patience:
+                self.history.stopped = "no improvement on the validation rows"
+                return True
+        if out_of_time:
+            self.history.stopped = "out of time"
+        return out_of_time
 
 
 class Returns:

@@ -1,6 +1,6 @@
 """ReLAX-Local (§4.4): an agent of its own for every target, all of them side by side."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,43 @@ from relax_plugin.agent.pdqn import Agent
 from relax_plugin.agent.starts import around
 from relax_plugin.agent.training import train
 from relax_plugin.arrays import Booleans, Values
-from relax_plugin.problem import Problem
+from relax_plugin.problem import Problem, Proposals
+from relax_plugin.search.diverse import Solver
+from relax_plugin.search.refine import refine
 from relax_plugin.search.state import Episodes, Observer
 
+RADIUS = 1.0  # of the ball around a query, L2 in standard deviations
 TARGETS_SIDE_BY_SIDE = 64  # agents trained in one ensemble; bounds the memory
+
+
+@dataclass(frozen=True)
+class LocalSolver:
+    """Global's answer to each query, or that of an agent of the query's own where it is better: worse on no row.
+
+    Without `weights` of a pretrained Global agent there is no answer of Global's, and agents begin from scratch.
+    """
+
+    globally: Solver
+    weights: dict[str, Tensor] | None
+    observer: Observer
+    config: ReLAXConfig
+    seed: int
+    refined: bool
+
+    def solve(self, problem: Problem) -> Proposals:
+        """One counterfactual a query."""
+        made = Proposals.empty(problem, 1) if self.weights is None else self.globally(problem)
+        values, met = explain_locally(problem, self.observer, self.config, self.weights, self.seed)
+        solved = np.flatnonzero(met)
+        if self.refined:
+            values[solved] = refine(problem, values[solved], solved)
+        everyone = np.arange(len(problem))
+        closer = rank_cost(problem, values, everyone) < rank_cost(problem, made.values[:, 0], everyone)
+        better = met & (~made.offered[:, 0] | closer)
+        made.values[better, 0], made.offered[better, 0] = values[better], True
+        made.stage[better, 0] = "local"
+        made.note[better] = ""
+        return made
 
 
 def explain_locally(
@@ -68,7 +101,7 @@ def _starts_around(problem: Problem, config: ReLAXConfig, rng: np.random.Generat
     count = config.local_episodes
     owner = np.repeat(np.arange(len(problem)), count)
     limits = problem.limits.take(owner)
-    points = around(problem.start, problem.space, limits, config.local_radius, count, rng)
+    points = around(problem.start, problem.space, limits, RADIUS, count, rng)
     itself = np.tile(np.arange(count) < count // 2, len(problem))
     goal = problem.goal.take(owner)
     points[itself] = problem.start[owner[itself]]

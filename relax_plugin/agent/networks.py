@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from relax_plugin.world_model.layers import MemberLinear, trunk
 
+CODE = 4  # numbers by which the state describes one action to its value head
+
 
 class QNetwork(nn.Module):
     """Q(s, k, v_k): the state gives each action a short code, and the parameter v_k enters that action's own head.
@@ -18,23 +20,21 @@ class QNetwork(nn.Module):
     feeding all parameters into one network.
     """
 
-    def __init__(
-        self, members: int, inputs: int, actions: int, hidden: int, code: int, generator: torch.Generator
-    ) -> None:
+    def __init__(self, members: int, inputs: int, actions: int, hidden: int, generator: torch.Generator) -> None:
         super().__init__()
-        self.actions, self.code = actions, code + 1
+        self.actions = actions
         self.trunk = trunk(members, inputs, hidden, generator)
-        self.coder = MemberLinear(members, hidden, actions * (code + 1), generator)
-        self.effect = nn.Parameter(torch.randn(members, 1, actions, code, generator=generator))
-        self.readout = nn.Parameter(torch.randn(members, 1, actions, code, generator=generator) / math.sqrt(code))
+        self.coder = MemberLinear(members, hidden, actions * (1 + CODE), generator)
+        self.effect = nn.Parameter(torch.randn(members, 1, actions, CODE, generator=generator))
+        self.readout = nn.Parameter(torch.randn(members, 1, actions, CODE, generator=generator) / math.sqrt(CODE))
 
     def codes(self, states: Tensor) -> Tensor:
-        """What the state says about each action (members, batch, actions, 1 + code).
+        """What the state says about each action (members, batch, actions, 1 + CODE).
 
         The first number is a value by itself: an action whose rectified units all fell silent could not recover.
         """
         members, batch, _ = states.shape
-        return torch.as_tensor(self.coder(self.trunk(states))).view(members, batch, self.actions, self.code)
+        return torch.as_tensor(self.coder(self.trunk(states))).view(members, batch, self.actions, 1 + CODE)
 
     def head(self, codes: Tensor, parameters: Tensor, frozen: bool = False) -> Tensor:
         """Q of every action (members, batch, actions); `frozen` lets gradients reach the parameters only."""
@@ -48,7 +48,7 @@ class QNetwork(nn.Module):
     def taken(self, codes: Tensor, actions: Tensor, parameters: Tensor) -> Tensor:
         """Q of the actions taken (members, batch), at the parameters they were taken with."""
         members, batch = actions.shape
-        index = actions.unsqueeze(-1).expand(members, batch, self.code)
+        index = actions.unsqueeze(-1).expand(members, batch, 1 + CODE)
         chosen = codes.gather(2, index.unsqueeze(2)).squeeze(2)
         effect, readout = (w.squeeze(1).gather(1, index[..., 1:]) for w in (self.effect, self.readout))
         return _value(chosen, parameters, effect, readout)

@@ -14,6 +14,8 @@ from relax_plugin.agent.replay import Transitions
 from relax_plugin.arrays import Booleans, Floats, Integers
 from relax_plugin.world_model.layers import Adam
 
+PARAMETER_NOISE = 0.2  # standard deviation of the noise on magnitudes, times ε
+
 
 class Agent:
     """Q-network and parameter network with their targets; `members` independent agents in one.
@@ -30,7 +32,7 @@ class Agent:
         self.inputs, self.actions, self.members, self.config = inputs, actions, members, config
         generator = torch.Generator().manual_seed(int(seed))
         signed = config.actions == "signed"
-        self.q = QNetwork(members, inputs, actions, config.hidden, config.code, generator)
+        self.q = QNetwork(members, inputs, actions, config.hidden, generator)
         self.parameters = ParameterNetwork(members, inputs, actions, config.hidden, signed, generator)
         self.target_q, self.target_parameters = copy.deepcopy(self.q), copy.deepcopy(self.parameters)
         for network in (self.target_q, self.target_parameters):
@@ -64,7 +66,7 @@ class Agent:
         at_random = rng.random(len(q)) < exploration
         lottery = np.where(allowed, rng.random(q.shape), -1.0).argmax(axis=1)
         taken = np.where(at_random, lottery, taken)
-        magnitude = parameters[rows, taken] + self.config.parameter_noise * exploration * rng.standard_normal(len(q))
+        magnitude = parameters[rows, taken] + PARAMETER_NOISE * exploration * rng.standard_normal(len(q))
         low = -1.0 if self.config.actions == "signed" else 0.0
         uniform = rng.uniform(low, 1.0, len(q))
         magnitude = np.where(at_random & (rng.random(len(q)) < 0.5), uniform, magnitude)
@@ -82,10 +84,8 @@ class Agent:
         """One step on L'_Q and L'_π; returns the TD errors, the new priorities."""
         with torch.no_grad():  # ReLAX §4.2: n-step target, y = R_n + γ^n max_k Q'(s', k, v'(s'))
             next_q = self.target_q(batch.next_states, self.target_parameters(batch.next_states))
-            best = next_q.masked_fill(~batch.next_allowed, -torch.inf).amax(-1)
-            target = batch.returns + batch.discounts * torch.where(
-                batch.discounts > 0, best.nan_to_num(neginf=0.0), 0.0
-            )
+            best: Tensor = next_q.masked_fill(~batch.next_allowed, -torch.inf).amax(-1)  # -inf where no action is left
+            target = batch.returns + batch.discounts * best.nan_to_num(neginf=0.0)
         codes = self.q.codes(batch.states)
         td_error = target - self.q.taken(codes, batch.actions, batch.parameters)
         # Huber: a few misjudged steps must not throw the network. Members are independent: sum over them.
@@ -112,12 +112,9 @@ class Agent:
             loss = loss + self.action_novelty.loss(taken)
             chosen = parameters.gather(-1, batch.actions.unsqueeze(-1)).squeeze(-1)
             proposed = action_inputs(batch.states, batch.actions, chosen, self.actions)
-            frozen = copy_without_gradient(self.action_novelty, proposed)
-            loss = loss - self.action_weight * frozen.mean(1).sum()
+            novelty = self.action_novelty.novelty(proposed, frozen=True)  # r^{i,a}
+            loss = loss - self.action_weight * novelty.mean(1).sum()
         return loss
-
-    def set_learning_rate(self, rate: float) -> None:
-        self.optimizer.rate = rate
 
     def _follow(self) -> None:
         """Target networks follow slowly."""
@@ -140,20 +137,3 @@ class Agent:
             own = {k: t.expand(self.members, *t.shape[1:]) if len(t) == 1 else t for k, t in own.items()}
             for network in networks:
                 network.load_state_dict(own)
-
-
-def copy_without_gradient(novelty: RandomNetworkDistillation, x: Tensor) -> Tensor:
-    """Novelty of x with gradients to x only: the policy must not spoil the predictor to look new."""
-    detached = {name: weight.detach() for name, weight in novelty.named_parameters()}
-    return torch.as_tensor(
-        torch.func.functional_call(_Novelty(novelty), {f"inner.{n}": w for n, w in detached.items()}, (x,))
-    )
-
-
-class _Novelty(torch.nn.Module):
-    def __init__(self, inner: RandomNetworkDistillation) -> None:
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.inner.novelty(x)

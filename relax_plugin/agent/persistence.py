@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from relax_plugin.agent.explainer import ReLAX
 
 FORMAT = "relax_plugin.ReLAX"
-VERSION = 3  # 2 added the world model, 3 the checksum
+VERSION = 4  # 2 added the world model, 3 the checksum; 4 has fewer settings
 WORLD = "world."  # begins the names of the world model's tensors
 KINDS_OF_NUMBERS = frozenset({"torch.float32", "torch.float64", "torch.int64"})
 PLAIN_PARAMETERS = ("variant", "effort", "max_changes", "rows_per_instance", "fallback", "seed", "progress")
@@ -161,10 +161,9 @@ def _restored(cls: type[Explainer], header: dict[str, Any], tensors: Tensors, mo
     explainer.space_, explainer.goal_, explainer.config_ = space, goal, config
     explainer.blackbox_ = _blackbox(model, space, header["model"])
     goal.check(explainer.blackbox_)
-    explainer.actions_ = ActionTable(space, config.actions)
     gap_scale = real_number("gap_scale", header["gap_scale"], np.finfo(np.float64).tiny, np.finfo(np.float64).max)
     changes = int(real_number("changes", whole_number("changes", header["changes"], 1), 1, len(space)))
-    explainer.observer_ = Observer(space, explainer.actions_, changes, gap_scale)
+    explainer.observer_ = Observer(space, ActionTable(space, config.actions), changes, gap_scale)
     explainer.moves_ = _moves(space, tensors.pop("moves.feature").numpy(), tensors.pop("moves.value").numpy())
     explainer.history_ = _history(header["history"], header["stopped"])
     explainer.fit_rows_ = whole_number("fit_rows", header["fit_rows"], 0)
@@ -174,7 +173,7 @@ def _restored(cls: type[Explainer], header: dict[str, Any], tensors: Tensors, mo
     if header["inputs"] != explainer.observer_.width(explainer.blackbox_):
         raise InputError(f"its agent sees {header['inputs']} numbers of a row, which are not those of its space.")
     explainer.agent_ = _made_if_it_fits(
-        lambda: Agent(header["inputs"], len(explainer.actions_), config, explainer.seed),
+        lambda: Agent(header["inputs"], len(explainer.observer_.actions), config, explainer.seed),
         lambda agent: agent.weights_by_name(),
         tensors,
     )

@@ -1,21 +1,55 @@
 """Controls that keep the figures honest: the same search, guided by something that has not learned."""
 
+from typing import Any
+
 import numpy as np
 
 from relax_plugin.arrays import Floats, Values
+from relax_plugin.base import CounterfactualExplainer
+from relax_plugin.features import FeatureSpace
+from relax_plugin.goal import Goal
+from relax_plugin.problem import Problem, Proposals
+from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.beam import Ranker
-from relax_plugin.search.searcher import GuidedExplainer
+from relax_plugin.search.diverse import fill_slots
+from relax_plugin.search.greedy import Moves
+from relax_plugin.search.searcher import FALLBACK_VALUES, Searcher, check_search_options
 from relax_plugin.search.state import Episodes, Observer
 
 
-class RandomOrder(GuidedExplainer):
+class RandomOrder(CounterfactualExplainer):
     """The search of ReLAX with actions in random order, each to its bound."""
 
+    def __init__(
+        self,
+        model: Any,
+        space: FeatureSpace | None = None,
+        *,
+        goal: Goal | None = None,
+        max_changes: int | None = 5,
+        rows_per_instance: int = 40,
+        fallback: bool = True,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(model, space, goal=goal, max_changes=max_changes, seed=seed)
+        self.rows_per_instance = rows_per_instance
+        self.fallback = fallback
+
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
-        self._prepare(values)
+        self.observer_ = Observer(self.space_, ActionTable(self.space_), self._most_changes(), gap_scale=1.0)
+        self.moves_ = Moves.quantiles(values, self.space_, FALLBACK_VALUES)
+
+    def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
+        rows = int(self.rows_per_instance)
+        searcher = Searcher(self._ranker, self.observer_, self.moves_, rows, self.fallback)
+        return fill_slots(problem, n, searcher.search, rng)
 
     def _ranker(self, wide: bool) -> Ranker:
         return RandomRanker(self.observer_, np.random.default_rng(self.seed))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_search_options(self.rows_per_instance, self.fallback)
 
 
 class RandomRanker:

@@ -8,7 +8,7 @@ import numpy as np
 from relax_plugin.arrays import Integers, Values
 from relax_plugin.problem import Problem, Proposals
 
-Solver = Callable[[Problem, np.random.Generator], Proposals]
+Solver = Callable[[Problem], Proposals]  # one a query
 
 VARIANTS = 8  # random variants tried for each slot that freezing could not fill
 MOST_PICKED = 16  # slots filled one by one, each with the variant that differs most; further ones are filled at once
@@ -29,7 +29,7 @@ def fill_slots(problem: Problem, n: int, solve: Solver, rng: np.random.Generator
     for slot in range(n):
         part = problem.part(pending)
         part = replace(part, limits=replace(part.limits, frozen=frozen[pending]))
-        one = solve(part, rng)
+        one = solve(part)
         made.values[pending, slot] = one.values[:, 0]
         made.offered[pending, slot] = one.offered[:, 0]
         made.stage[pending, slot] = one.stage[:, 0]

@@ -1,18 +1,18 @@
-"""GuidedExplainer: what explainers that rank actions share: search, a wider search, a fallback, honest notes."""
+"""Searcher: one counterfactual a query by search, a wider search, a greedy fallback, and honest notes.
 
-from abc import abstractmethod
+An explainer that ranks actions builds one for each call: ReLAX, and what it is compared with in the very same search.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from relax_plugin.arrays import Integers, Values
-from relax_plugin.base import CounterfactualExplainer, flag, real_number, whole_number
-from relax_plugin.features import FeatureSpace
-from relax_plugin.goal import Goal
+from relax_plugin.base import flag, real_number, whole_number
 from relax_plugin.problem import Problem, Proposals
-from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.beam import Budget, Ranker, guided_search
-from relax_plugin.search.diverse import fill_slots
 from relax_plugin.search.greedy import Moves, greedy_search
 from relax_plugin.search.refine import refine
 from relax_plugin.search.state import Observer
@@ -23,13 +23,17 @@ FURTHER_CHANGES = 2  # beyond the limit, tried only to say how many would do
 FALLBACK_VALUES = 3  # low, median, high of each feature
 
 
-class GuidedExplainer(CounterfactualExplainer):
-    """An explainer that searches by a ranking of actions.
+@dataclass(frozen=True)
+class Searcher:
+    """Finds one counterfactual a query, guided by a ranking of actions.
 
-    Parameters
+    Attributes
     ----------
-    model, space, goal, max_changes, seed
-        As for every explainer.
+    ranker : callable
+        Makes the ranking for one search; it is told whether that is the wider one, for what was left unsolved.
+    observer : Observer
+    moves : Moves
+        What the fallback tries: `Moves.quantiles` of the training rows, `FALLBACK_VALUES` of each feature.
     rows_per_instance : int
         Model rows the search may spend on one query, the query itself and the confirmation of its answer included.
     fallback : bool
@@ -37,59 +41,27 @@ class GuidedExplainer(CounterfactualExplainer):
         by greedy search over low, median and high of every feature.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        space: FeatureSpace | None = None,
-        *,
-        goal: Goal | None = None,
-        max_changes: int | None = 5,
-        rows_per_instance: int = 40,
-        fallback: bool = True,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(model, space, goal=goal, max_changes=max_changes, seed=seed)
-        self.rows_per_instance = rows_per_instance
-        self.fallback = fallback
+    ranker: Callable[[bool], Ranker]
+    observer: Observer
+    moves: Moves
+    rows_per_instance: int
+    fallback: bool
 
-    @abstractmethod
-    def _ranker(self, wide: bool) -> Ranker:
-        """The ranking of actions that guides the search, or the wider search for what it left unsolved."""
-
-    def _prepare(self, values: Values, style: Any = "directional", gap_scale: float = 1.0) -> None:
-        """What the search needs besides the ranking: actions, observer, fallback moves."""
-        changes = self._most_changes()
-        self.actions_ = ActionTable(self.space_, style)
-        self.observer_ = Observer(self.space_, self.actions_, changes, gap_scale)
-        self.moves_ = Moves.quantiles(values, self.space_, FALLBACK_VALUES)
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        real_number("rows_per_instance", whole_number("rows_per_instance", self.rows_per_instance, 8), 8, MOST_ROWS)
-        flag("fallback", self.fallback)
-
-    def _most_changes(self) -> int:
-        return min(int(self.max_changes or len(self.space_)), len(self.space_))
-
-    def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
-        return fill_slots(problem, n, self._solve, rng)
-
-    def _solve(self, problem: Problem, rng: np.random.Generator) -> Proposals:
+    def search(self, problem: Problem) -> Proposals:
         """One counterfactual a query: search, a wider search for what is left, and the fallback for what is still."""
-        made = Proposals.empty(problem, 1)
+        made, blackbox = Proposals.empty(problem, 1), problem.blackbox
         # The query itself and the confirmation of its answer are asked too: scores and `predict` each time.
-        overhead = 4 if self.blackbox_.reader.labels_apart and self.blackbox_.has_scores else 2
-        rows = max(int(self.rows_per_instance) - overhead, 4)
+        overhead = 4 if blackbox.reader.labels_apart and blackbox.has_scores else 2
+        rows = max(self.rows_per_instance - overhead, 4)
         for stage, budget in (("search", Budget.of(rows)), ("wide search", Budget.of(WIDER * rows))):
             open_ = np.flatnonzero(~made.offered[:, 0])
             if len(open_) == 0 or (stage == "wide search" and not self.fallback):
                 break
             part = problem.part(open_)
-            ranker = self._ranker(wide=stage == "wide search")
-            values, met = guided_search(part, ranker, self.observer_, budget)
+            values, met = guided_search(part, self.ranker(stage == "wide search"), self.observer, budget)
             made.values[open_, 0], made.offered[open_, 0] = values, met
             made.stage[open_[met], 0] = stage
-        if self.fallback and self.blackbox_.has_scores:
+        if self.fallback and blackbox.has_scores:
             self._fall_back(problem, made)
         return made
 
@@ -99,20 +71,28 @@ class GuidedExplainer(CounterfactualExplainer):
         if len(open_) == 0:
             return
         part = problem.part(open_)
-        values, met = greedy_search(part, self.moves_, part.max_changes)
+        values, met = greedy_search(part, self.moves, part.max_changes)
         solved = np.flatnonzero(met)
         values[solved] = refine(part, values[solved], solved)
         made.values[open_[solved], 0], made.offered[open_[solved], 0] = values[solved], True
         made.stage[open_[solved], 0] = "fallback"
         self._say_what_would_do(part, values, np.flatnonzero(~met), open_, made)
 
-    def _say_what_would_do(self, part: Problem, values: Values, failed: Integers, open_: Integers, made: Any) -> None:
+    def _say_what_would_do(
+        self, part: Problem, values: Values, failed: Integers, open_: Integers, made: Proposals
+    ) -> None:
         """Note for the queries that failed how many changes are enough, if a few more are."""
         if len(failed) == 0:
             return
         further = part.part(failed)
-        beyond, reached = greedy_search(further, self.moves_, FURTHER_CHANGES, begin=values[failed])
+        beyond, reached = greedy_search(further, self.moves, FURTHER_CHANGES, begin=values[failed])
         count = (beyond != further.start).sum(axis=1)
         for query in np.flatnonzero(reached):
             note = f"none was found within {part.max_changes} changes; {count[query]} would do"
             made.note[open_[failed[query]]] = note
+
+
+def check_search_options(rows_per_instance: Any, fallback: Any) -> None:
+    """Refuse what a user may have set these two options of a search to, by a sentence."""
+    real_number("rows_per_instance", whole_number("rows_per_instance", rows_per_instance, 8), 8, MOST_ROWS)
+    flag("fallback", fallback)

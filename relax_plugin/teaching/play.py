@@ -140,7 +140,7 @@ def paths(explainer: ReLAX, points: pd.DataFrame) -> pd.DataFrame:
     states, info = env.reset(seed=0, options={"starts": np.arange(len(points))})
     running, answer, values, parts = np.ones(len(points), dtype=bool), before, start, []
     names = [str(name) for name in explainer.space_.names]
-    actions = action_names(explainer.actions_)
+    actions = action_names(explainer.observer_.actions)
     for step in range(observer.max_changes):
         at = np.flatnonzero(running)  # the environment begins finished episodes anew: those are of no interest
         if len(at) == 0:
@@ -240,6 +240,7 @@ def page_data(playground: Playground) -> dict[str, Any]:
     marks = task.X_train.set_axis(names, axis=1).assign(answer=task.y_train.map(coded))
     center = task.space.values(task.X_test)[0]
     nearest = task.space.distance(task.space.values(points), np.broadcast_to(center, points.shape)).argmin()
+    actions = explainer.observer_.actions
     return {
         "features": [
             {
@@ -252,8 +253,7 @@ def page_data(playground: Playground) -> dict[str, Any]:
         ],
         "classes": [str(label) for label in classes],
         "actions": [
-            {"name": name, "feature": int(j)}
-            for name, j in zip(action_names(explainer.actions_), explainer.actions_.feature, strict=True)
+            {"name": name, "feature": int(j)} for name, j in zip(action_names(actions), actions.feature, strict=True)
         ],
         "first": int(nearest),
         "marks": packed(marks, units),

@@ -52,7 +52,7 @@ def test_each_further_one_does_without_the_largest_change_of_the_one_before():
     problem = problem_of(lambda x: x.sum(axis=1), ORIGIN)
     frozen = []
 
-    def solve(part, rng):
+    def solve(part):
         """Moves what may move by 5, 7 and 3."""
         made = Proposals.empty(part, 1)
         frozen.append(part.limits.frozen[0].tolist())
@@ -70,7 +70,7 @@ def test_a_slot_left_empty_is_filled_with_another_row_and_never_with_one_that_is
     rows = np.tile(np.arange(11)[:, None], 3)
     problem = problem_of(lambda x: x[:, 0] / 5, ORIGIN, rows=rows, max_changes=1)
 
-    def solve(part, rng):
+    def solve(part):
         """Knows one answer, and none without its feature."""
         made = Proposals.empty(part, 1)
         free = ~np.broadcast_to(part.limits.frozen, part.start.shape)[:, 0]

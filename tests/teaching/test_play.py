@@ -53,7 +53,7 @@ def test_paths_end_where_the_policy_of_the_explainer_does(playground, agent) -> 
     result = led_by(playground, agent).explain(playground.points)
     steps = playground.steps.query("agent == @agent")
     reached = playground.points.to_numpy(copy=True)
-    feature = playground.explainer.actions_.feature[steps["action"]]
+    feature = playground.explainer.observer_.actions.feature[steps["action"]]
     reached[steps["point"], feature] = steps["to"]
     assert np.array_equal(reached, result.values[:, 0])
     last = steps.groupby("point").last()
@@ -81,7 +81,7 @@ def test_rewards_and_values_are_those_of_the_environment_stepped_by_hand(playgro
             told = steps.loc[(point, step)]
             assert told[["income", "debt"]].tolist() == env.episodes.values[0].tolist()
             q, v = led.agent_.evaluate(states, info["allowed"])
-            for k, name in enumerate(action_names(led.actions_)):
+            for k, name in enumerate(action_names(led.observer_.actions)):
                 expected = q[0, k] if info["allowed"][0, k] else np.nan
                 assert told[f"Q {name}"] == pytest.approx(expected, abs=1e-5, nan_ok=True)  # single precision
             taken = told["action"]

@@ -1,0 +1,67 @@
+"""The settings: each within its range, refused by a sentence otherwise, and as the paper has them."""
+
+from dataclasses import asdict, fields
+
+import pytest
+from reference.tiny import QUICK
+
+from relax_plugin import ReLAXConfig
+from relax_plugin.errors import InputError
+
+INVALID = [
+    {"actions": "sideways"},
+    {"steps": 0},
+    {"steps": 2.5},
+    {"steps": "60"},
+    {"batch": 0},
+    {"hidden": -3},
+    {"learning_rate": -1e-3},
+    {"discount": 1.5},
+    {"discount": float("nan")},
+    {"discount": "high"},
+    {"target_rate": 2.0},
+    {"exploration_start": 1.2},
+    {"masked_share": -0.1},
+    {"mask_rate": 7.0},
+    {"mixture": 2.0},
+    {"seconds": -1.0},
+    {"distance_weight": None},
+    {"state_curiosity": float("inf")},
+    {"start_noise": float("inf")},
+    {"hidden": 10**6},
+    {"local_updates": 10**400},
+    {"steps": 10**400},
+    {"query_budget": 199},
+    {"training": "asleep"},
+    {"balanced": 1},
+]
+
+
+@pytest.mark.parametrize("setting", INVALID, ids=str)
+def test_invalid_settings_are_refused_with_a_sentence(setting):
+    (name,) = setting
+    with pytest.raises(InputError, match=rf"^{name} is .*\.$"):
+        ReLAXConfig(**setting)
+
+
+def test_every_default_is_valid_and_survives_a_round_trip():
+    for config in (ReLAXConfig(), ReLAXConfig.paper(), QUICK):
+        assert ReLAXConfig(**asdict(config)) == config
+    assert ReLAXConfig(state_curiosity=-1.0, action_curiosity=-1.0, shaping=0.0, seconds=0.0)
+
+
+@pytest.mark.parametrize("setting", [one for one in fields(ReLAXConfig) if one.metadata], ids=lambda one: one.name)
+def test_the_ends_of_every_range_are_accepted_and_what_lies_beyond_is_not(setting):
+    low, high = setting.metadata["low"], setting.metadata["high"]
+    for end, beyond in ((low, low - 1), (high, high + 1)):
+        if abs(end) < float("inf"):
+            assert getattr(ReLAXConfig(**{setting.name: end}), setting.name) == end
+            with pytest.raises(InputError, match=rf"^{setting.name} is {beyond}, but must be .*\.$"):
+                ReLAXConfig(**{setting.name: beyond})
+
+
+def test_a_labels_only_model_is_trained_with_settings_of_its_own():
+    config = ReLAXConfig(discount=0.3, labels_only_discount=0.8, labels_only_distance_weight=0.01)
+    assert config.for_model(has_scores=True) == config
+    alone = config.for_model(has_scores=False)
+    assert (alone.discount, alone.distance_weight) == (0.8, 0.01)
