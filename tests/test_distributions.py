@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CODE = ("relax_plugin", "adapters", "baselines")
-BESIDE_THE_CODE = (".ci", "examples", "reproduction/full", "tests")
+BESIDE_THE_CODE = (".ci", "docs", "examples", "tests")
 FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile")
 GENERATED = shutil.ignore_patterns("__pycache__", "*.pyc", "units")
 MODULES_OF_OTHER_NAMES = {

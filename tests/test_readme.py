@@ -122,7 +122,7 @@ def test_code_of_a_toolkit_runs_on_after_its_line_is_changed(host, line, tmp_pat
 
 
 def test_the_verdicts_of_the_readme_are_those_of_the_committed_tables():
-    folder = Folder(README.parent / "reproduction" / "full")
+    folder = Folder(README.parent / "docs" / "results" / "paper")
     tables = {name: folder.read(name) for name in TABLES if folder.has(name)}
     decided = verdict(tables, folder.covid())
     claims = decided[decided["where"] != "target"]
