@@ -1,7 +1,7 @@
 """What mkdocs learns from this repository: texts that stand elsewhere are included, never copied.
 
-- `<!-- include: CONTRIBUTING.md -->` is replaced by a file of the repository, `<!-- include: CONTRIBUTING.md, Layout -->`
-  by one section of it. Links in it lead where they lead there: to a page, or else to the file in the repository.
+- `<!-- include: FILE -->` is replaced by a file of the repository, `<!-- include: FILE, HEADING -->` by one section of
+  it. Links in it lead where they lead there: to a page, or else to the file in the repository.
 - `<!-- help: bench -->` is replaced by what `relax-plugin bench --help` prints.
 """
 
@@ -91,7 +91,7 @@ def with_links_of(text: str, file: str, page: str) -> str:
 def help_of(command: list[str]) -> str:
     """What the command line says about a command, as a block of code."""
     printed = io.StringIO()
-    with mock.patch.dict(os.environ, {"COLUMNS": HELP_WIDTH}), contextlib.redirect_stdout(printed):
-        with contextlib.suppress(SystemExit):
-            main([*command, "--help"])
+    wide = mock.patch.dict(os.environ, {"COLUMNS": HELP_WIDTH})
+    with wide, contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+        main([*command, "--help"])
     return f"```text\n{printed.getvalue().rstrip()}\n```"

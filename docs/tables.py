@@ -21,7 +21,9 @@ from relax_plugin.reproduction.run import Folder
 
 DOCS = Path(__file__).resolve().parent
 PAPER = Folder(DOCS / "results" / "paper")
-BLOCK = re.compile(r"(?<=<!-- table: )(?P<name>[\w-]+)(?P<open> -->\n)(?P<table>.*?)(?=<!-- end of table -->)", re.DOTALL)
+BLOCK = re.compile(
+    r"(?<=<!-- table: )(?P<name>[\w-]+)(?P<open> -->\n)(?P<table>.*?)(?=<!-- end of table -->)", re.DOTALL
+)
 IN_SHORT = (  # of the small table: those that apply to every task
     "relax-global",
     "relax-global, policy",
