@@ -109,7 +109,7 @@ lessons: venv
 
 # The documentation as a web site in site/, without a network: every link of it is checked, and a warning is an error.
 docs: venv
-	$(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 # The tables and the picture of README.md and docs/, from the results in docs/results: never typed.
 tables: venv

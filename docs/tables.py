@@ -34,6 +34,8 @@ IN_SHORT = (  # of the small table: those that apply to every task
     "dice-random",
 )
 CAP = 5  # changes, of the small table
+QUICK_FIT = 0.1  # seconds, below which the small table does not mention it
+LOOK = {"held": "success", "reached": "success", "compatible": "success", "held in part": "warning"}  # else failure
 
 
 def markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -53,7 +55,7 @@ def methods_in_short() -> str:
     rows = paper_results()["sparsity"]
     rows = rows[(rows["cap"] == CAP) & (rows["state"] == "ok")]
     tasks = rows["task"].nunique()
-    lines, given = [], {}
+    lines, fits, given = [], [], {}
     for method in IN_SHORT:
         mine = rows[rows["method"] == method]
         assert mine["task"].nunique() == tasks, f"{method} does not apply to every task"
@@ -61,11 +63,17 @@ def methods_in_short() -> str:
         milliseconds = (mine["explain_seconds"] / mine["instances"]).mean() * 1000
         means = mine[["validity", "L0", "L1", "rows"]].mean()
         cells = [f"{means['validity']:.3f}", f"{means['L0']:.2f}", f"{means['L1']:.2f}", f"{means['rows']:,.0f}"]
+        if mine["fit_seconds"].mean() >= QUICK_FIT:
+            fits.append(f"`{method}` {mine['fit_rows'].mean():,.0f} model rows and {mine['fit_seconds'].mean():.1f} s")
         lines.append([f"`{method}`", *cells, f"{milliseconds:,.1f}"])
     headings = ["method", "valid", "features changed", "distance (L1)", "model rows a query", "ms a query"]
     most = max(given.values())
     slow = ", ".join(f"`{method}` {rows}" for method, rows in given.items() if rows < most)
-    return markdown(headings, lines) + f"\n\nRows of each test set, at most: {slow}, the others {most}."
+    notes = [
+        f"Rows of each test set, at most: {slow}, the others {most}.",
+        f"Not counted is the fit: {', '.join(fits)}.",
+    ]
+    return "\n\n".join([markdown(headings, lines), " ".join(notes)])
 
 
 def verdict_in_short(targets: bool) -> str:
@@ -76,7 +84,9 @@ def verdict_in_short(targets: bool) -> str:
     for line in chosen.itertuples():
         where = "" if targets else f"{line.where}. "
         told = [html.escape(str(text), quote=False) for text in (line.verdict, f"{where}{line.claim}", line.figures)]
-        folded.append(f"<details>\n<summary><b>{told[0]}</b>: {told[1]}</summary>\n<p>{told[2]}</p>\n</details>")
+        head = f"<summary><b>{told[0]}</b>: {told[1]}</summary>"
+        look = LOOK.get(str(line.verdict), "failure")
+        folded.append(f'<details class="{look}">\n{head}\n<p>{told[2]}</p>\n</details>')
     return "\n".join(folded)
 
 
