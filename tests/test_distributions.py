@@ -22,7 +22,7 @@ CODE = ("relax_plugin", "adapters", "baselines")
 BESIDE_THE_CODE = (".ci", ".github", "docs", "examples", "tests")
 FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md")
 FILES += ("Makefile", "constraints.txt", "mkdocs.yml")
-GENERATED = shutil.ignore_patterns("__pycache__", "*.pyc", "units")
+GENERATED = shutil.ignore_patterns("__pycache__", "*.pyc", "units", "quick")
 MODULES_OF_OTHER_NAMES = {
     "PIL": "pillow",
     "dice_ml": "dice-ml",
