@@ -28,7 +28,7 @@ PYTHONS := $(shell sed -n 's/^ *"Programming Language :: Python :: \(3\..*\)",$$
 MINIMUM := .venv-minimum
 
 .DEFAULT_GOAL := test
-.PHONY: venv demo test quick minimum pythons lint types unit bench fuzz mutants figures reproduce lessons clean
+.PHONY: venv demo test quick minimum pythons lint types unit bench fuzz mutants figures reproduce lessons docs tables clean
 
 venv: $(STAMP)
 
@@ -101,11 +101,20 @@ figures: venv
 
 # The paper's experiments: says how long it will take, and can be interrupted and continued. QUICK=--quick is shorter.
 reproduce: venv
-	$(BIN)/relax-plugin reproduce $(QUICK)
+	$(BIN)/relax-plugin reproduce --output docs/results $(QUICK)
 
 # The lessons of examples/ as web pages: run, with their pictures, into lessons/.
 lessons: venv
 	$(BIN)/python examples/render.py
 
+# The documentation as a web site in site/, without a network: every link of it is checked, and a warning is an error.
+docs: venv
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+# The tables and the picture of README.md and docs/, from the results in docs/results: never typed.
+tables: venv
+	$(BIN)/python docs/tables.py
+	$(BIN)/python docs/pictures.py
+
 clean:
-	rm -rf build dist $(TYPECHECK) $(BENCH_OUTPUT) lessons .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks *.egg-info
+	rm -rf build dist $(TYPECHECK) $(BENCH_OUTPUT) lessons site .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks *.egg-info

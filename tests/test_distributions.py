@@ -19,9 +19,10 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CODE = ("relax_plugin", "adapters", "baselines")
-BESIDE_THE_CODE = (".ci", "examples", "reproduction/full", "tests")
-FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile")
-GENERATED = shutil.ignore_patterns("__pycache__", "*.pyc", "units")
+BESIDE_THE_CODE = (".ci", ".github", "docs", "examples", "tests")
+FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md")
+FILES += ("Makefile", "constraints.txt", "mkdocs.yml")
+GENERATED = shutil.ignore_patterns("__pycache__", "*.pyc", "units", "quick")
 MODULES_OF_OTHER_NAMES = {
     "PIL": "pillow",
     "dice_ml": "dice-ml",
@@ -61,7 +62,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy.mkdir()
     for folder in (*CODE, *BESIDE_THE_CODE):
         shutil.copytree(ROOT / folder, copy / folder, ignore=GENERATED)
-    for file in (*FILES, "constraints.txt"):
+    for file in FILES:
         shutil.copy(ROOT / file, copy / file)
     return copy
 
@@ -86,7 +87,7 @@ def test_the_index_would_take_both_and_show_the_readme(built: tuple[Path, Path, 
 def test_sdist_holds_all_that_its_tests_and_its_makefile_need(tree: Path, built: tuple[Path, Path, str]) -> None:
     with tarfile.open(built[0]) as packed:
         held = {member.name.partition("/")[2] for member in packed.getmembers() if member.isfile()}
-    top = [path for file in (*FILES, "constraints.txt") for path in [tree / file]]
+    top = [path for file in FILES for path in [tree / file]]
     inside = [path for folder in (*CODE, *BESIDE_THE_CODE) for path in (tree / folder).rglob("*") if path.is_file()]
     assert {path.relative_to(tree).as_posix() for path in [*top, *inside]} <= held
 

@@ -1,6 +1,8 @@
-"""The code of README runs as it is printed."""
+"""README is short, its code prints what it says, and what it names exists."""
 
+import importlib.util
 import re
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,53 +10,86 @@ import dice_ml
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
+from markdown_files import commands, conversations, printed, table_widths, unknown_in
 from sklearn.linear_model import LogisticRegression
 
 from relax_plugin import ReLAX
-from relax_plugin.reproduction.report.files import verdict
-from relax_plugin.reproduction.run import TABLES, Folder
 
-README = Path(__file__).parent.parent / "README.md"
-SNIPPETS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+TEXT = README.read_text(encoding="utf-8")
 
 
-def test_the_quick_start_of_the_readme_runs(tmp_path, monkeypatch):
+def test_it_is_read_in_two_minutes() -> None:
+    assert len(TEXT.splitlines()) <= 250
+    assert max(table_widths(TEXT)) <= 6
+
+
+def test_its_code_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(
-        {"age": rng.integers(18, 80, 300), "education": rng.integers(0, 5, 300), "income": rng.random(300)}
-    )
-    model = LogisticRegression().fit(X, X["education"] + 4 * X["income"] > 4)
-    names = {"X_train": X[:200], "X_test": X[200:], "model": model}
-    exec(SNIPPETS[0], names)
-    result = names["cfs"]
-    assert result.found.mean() > 0.5
-    assert not (result.changes()["feature"] == "age").any()
-    assert (tmp_path / "agent").is_file()
+    told = conversations(TEXT)
+    assert told
+    names: dict[str, object] = {}
+    for code, said in told:
+        assert printed(code, names) == said
 
 
-def test_the_benchmark_of_the_readme_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    code = SNIPPETS[1]
-    for slow, quick in (('"relax-global"', '"greedy"'), ("seeds=range(5)", "seeds=[0], rows=4")):
-        assert slow in code
-        code = code.replace(slow, quick)
-    names = {}
-    exec(code, names)
-    table = names["tables"].summary(names["rows"])
-    assert table["validity"].tolist() == [1.0, 1.0]
-    assert table["instances"].tolist() == [4, 4]
-    assert (tmp_path / "results" / "run.json").is_file()
+def test_ten_lines_are_ten() -> None:
+    code, _ = conversations(TEXT)[0]
+    assert len([line for line in code.splitlines() if line and not line.startswith(("from ", "import "))]) <= 10
+
+
+def test_the_picture_is_on_the_first_screen_and_what_its_command_draws() -> None:
+    picture = re.search(r"^!\[.+\]\((docs/picture\.svg)\)$", "\n".join(TEXT.splitlines()[:8]), re.MULTILINE)
+    assert picture is not None
+    specification = importlib.util.spec_from_file_location("pictures", ROOT / "docs" / "pictures.py")
+    assert specification is not None and specification.loader is not None
+    pictures = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(pictures)
+    assert pictures.picture() == (ROOT / picture[1]).read_text(encoding="utf-8"), "run `make tables`"
+
+
+def test_every_command_that_it_names_exists() -> None:
+    told = commands(TEXT)
+    assert {("make", "demo"), ("make", "test"), ("pip", "install")} <= {tuple(words[:2]) for words in told}
+    assert [(words, unknown_in(words)) for words in told if unknown_in(words)] == []
+
+
+def test_commands_that_do_not_exist_are_noticed() -> None:
+    text = "```sh\nrelax-plugin bench --speed 3 # quick\nmake coffee\npip install '.[tea]'\n```\n"
+    text += "`relax-plugin brew`, `python a.py`"
+    assert [unknown_in(words) for words in commands(text)] == [["--speed"], ["coffee"], ["tea"], ["brew"], ["a.py"]]
+
+
+def test_citation_names_the_paper_and_the_version_of_the_package() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {"cff-version", "message", "title", "authors"} <= citation.keys()  # what the format requires
+    assert citation["version"] == project["version"] and citation["repository-code"] == project["urls"]["Source"]
+    paper = citation["preferred-citation"]
+    assert {"type", "title", "authors"} <= paper.keys() and paper["url"] == project["urls"]["Paper"]
+    bibtex = TEXT.partition("```bibtex")[2]
+    assert paper["doi"] in bibtex
+    assert all(f"{one['family-names']}, {one['given-names']}" in bibtex for one in paper["authors"])
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda path: path.name)
+def test_files_of_the_host_are_yaml_with_a_name(path: Path) -> None:
+    assert yaml.safe_load(path.read_text(encoding="utf-8"))["name"]
+
+
+def test_the_workflow_runs_what_everybody_runs() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8"))
+    assert workflow["jobs"]["test"]["steps"][-1] == {"run": ".ci/run"}
+    assert (ROOT / ".ci" / "run").is_file()
 
 
 # "Swap it into your code": the lines of the table, before and after, in front of code that stays the same.
 
-LINE = re.compile(r"^\| (\w+) \| (`(?:from|import) .*?`) \| (`.*`) \|$", re.MULTILINE)
 SWAPS = {
     host: [cell.replace("<br>", "\n").replace("`", "") for cell in (before, after)]
-    for host, before, after in re.findall(
-        r"^\| (\w+) \| (`(?:from|import) .*?`) \| (`.*`) \|$", README.read_text(), re.MULTILINE
-    )
+    for host, before, after in re.findall(r"^\| (\w+) \| (`(?:from|import) .*?`) \| (`.*`) \|$", TEXT, re.MULTILINE)
 }
 ROWS = pd.DataFrame(np.random.default_rng(3).normal(size=(200, 4)).round(2), columns=["a", "b", "c", "d"])
 LABELS = (ROWS["a"] + ROWS["b"] - ROWS["c"] > 0).astype(int)
@@ -116,22 +151,3 @@ def test_code_of_a_toolkit_runs_on_after_its_line_is_changed(host, line, tmp_pat
         feature_input_order=list(ROWS), predict_proba=estimator.predict_proba, data=SimpleNamespace(**described)
     )
     exec(SWAPS[host][line] + REST[host], names)
-
-
-# "The paper, reproduced": its table says what the committed results say.
-
-
-def test_the_verdicts_of_the_readme_are_those_of_the_committed_tables():
-    folder = Folder(README.parent / "reproduction" / "full")
-    tables = {name: folder.read(name) for name in TABLES if folder.has(name)}
-    decided = verdict(tables, folder.covid())
-    claims = decided[decided["where"] != "target"]
-    _, section = README.read_text(encoding="utf-8").split("## The paper, reproduced")
-    row = r"^\| ([^|]+) \| [^|]+ \| ([a-z ]+) \| ([^|]+) \|$"
-    table = [line for line in re.findall(row, section.partition("\n## ")[0], re.MULTILINE) if line[0] != "where"]
-    assert [line[:2] for line in table] == list(zip(claims["where"], claims["verdict"], strict=True))
-    for (where, _, told), figures in zip(table, claims["figures"], strict=True):
-        for count in re.findall(r"\d+ of \d+", told):  # how many comparisons part
-            assert count in figures, (where, count)
-        for number in re.findall(r"(?<![\d.])\d*\.\d+", told):
-            assert f"{'0' if number[0] == '.' else ''}{number}" in figures, (where, number)

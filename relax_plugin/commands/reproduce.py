@@ -45,7 +45,7 @@ def run(chosen: argparse.Namespace) -> int:
     from relax_plugin.reproduction.run import Folder, expected_minutes, reproduce
 
     figure_class()  # whether the report can be drawn is better known before than after
-    folder = Folder(chosen.output / ("quick" if chosen.quick else "full"))
+    folder = Folder(chosen.output / ("quick" if chosen.quick else "paper"))
     if not chosen.report_only:
         minutes = expected_minutes(chosen.quick, chosen.jobs)
         _say(f"From the beginning this takes about {minutes:.0f} minutes with {chosen.jobs} runs side by side.")

@@ -194,14 +194,14 @@ def reproduced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folder]:
         patch.setattr(run_module, "cases", lambda quick: wanted)
         patch.setattr(run_module, "models_needed", lambda quick: [("diabetes/ada", 0)])
         patch.delenv("RELAX_DATA_HOME", raising=False)
-        folder = Folder(tmp_path_factory.mktemp("reproduced") / "full")
+        folder = Folder(tmp_path_factory.mktemp("reproduced") / "paper")
         go_on(folder)
         yield folder
 
 
 @pytest.fixture
 def copied(reproduced: Folder, tmp_path: Path) -> Folder:
-    return Folder(shutil.copytree(reproduced.path, tmp_path / "full"))
+    return Folder(shutil.copytree(reproduced.path, tmp_path / "paper"))
 
 
 def go_on(folder: Folder) -> list[str]:
@@ -256,7 +256,7 @@ def test_text_among_the_numbers_of_a_table_is_refused(copied: Folder) -> None:
 
 
 def test_the_tables_beside_the_code_are_read(request: pytest.FixtureRequest) -> None:
-    folder = Folder(request.config.rootpath / "reproduction" / "full")
+    folder = Folder(request.config.rootpath / "docs" / "results" / "paper")
     for path in folder.path.glob("*.csv"):
         assert len(folder.read(path.stem))
     assert folder.about()

@@ -54,7 +54,7 @@ def seconds_a_row(task: Task, rows: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=2, help="queries of each task (default 2)")
-    parser.add_argument("--folder", type=Path, default=Path("reproduction/full"), help="results of the reproduction")
+    parser.add_argument("--folder", type=Path, default=Path("docs/results/paper"), help="results of the reproduction")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     folder, lines = Folder(chosen.folder), []

@@ -294,7 +294,7 @@ def small_plan(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
 
 
 def test_a_run_is_continued_and_its_tables_are_small(tmp_path: Path, small_plan: list[Case]) -> None:
-    folder, said = Folder(tmp_path / "full"), []
+    folder, said = Folder(tmp_path / "paper"), []
     reproduce(folder, quick=False, jobs=1, command="relax-plugin reproduce", say=said.append)
     first = folder.read("sparsity").set_index("method")
     assert first["state"].to_dict() == {"nearest-ct": "ok", "greedy": "ok", "grace": "skipped"}
@@ -321,7 +321,7 @@ def test_tables_without_results_are_refused(tmp_path: Path, capsys: pytest.Captu
 def test_the_command_reports_what_is_stored(
     tmp_path: Path, small_tables: dict[str, pd.DataFrame], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = Folder(tmp_path / "full")
+    folder = Folder(tmp_path / "paper")
     for name, frame in small_tables.items():
         folder.write(name, frame)
     assert main(["reproduce", "--report-only", "--output", str(tmp_path)]) == 0
