@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -329,25 +328,13 @@ def test_list_has_the_papers_and_no_nan(capsys: pytest.CaptureFixture[str]) -> N
 # In a browser.
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
-def test_a_browser_shows_every_picture_without_errors_and_without_network(whole: tuple[int, Path]) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    complaints: list[str] = []
-    requests: list[str] = []
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        page = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="dark").new_page()
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto(whole[1].as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        sizes = [figure.bounding_box() for figure in page.locator("figure svg").all()]
-        page.locator('[aria-label="All methods"] thead button', has_text="distance").click()
-        nearest = page.locator('[aria-label="All methods"] tbody tr').first.inner_text()
-        browser.close()
-    assert complaints == []
-    assert all(url.startswith(("file:", "data:")) for url in requests)
+@pytest.mark.browser
+def test_a_browser_shows_every_picture_without_errors_and_without_network(opened, whole: tuple[int, Path]) -> None:
+    page = opened(whole[1].as_uri(), viewport={"width": 390, "height": 844}, color_scheme="dark")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    sizes = [figure.bounding_box() for figure in page.locator("figure svg").all()]
+    page.locator('[aria-label="All methods"] thead button', has_text="distance").click()
+    nearest = page.locator('[aria-label="All methods"] tbody tr').first.inner_text()
     assert len(sizes) == len(BUILT_IN) + 2  # a stranger's, and that of one who lies
     assert all(size is not None and size["width"] > 300 and size["height"] > 200 for size in sizes)
     assert nearest.startswith("mace")
