@@ -1,10 +1,54 @@
-"""What tests of several rooms share: a real browser."""
+"""What tests of several rooms share: doing without torch, and a real browser."""
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+# `make pythons TORCH=no`: a test that needs torch is skipped where it asks for it, a file of them as a whole.
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--without-torch", action="store_true", help="torch is not installed: skip what needs it")
+
+
+@contextmanager
+def skipped_where_torch_is_missed(config: pytest.Config) -> Iterator[None]:
+    try:
+        yield
+    except (ModuleNotFoundError, pytest.Collector.CollectError) as error:
+        missed = error if isinstance(error, ModuleNotFoundError) else error.__cause__
+        if not config.getoption("--without-torch") or getattr(missed, "name", "") != "torch":
+            raise
+        pytest.skip("torch is not installed", allow_module_level=True)
+
+
+class TestFile(pytest.Module):
+    """A file of tests, skipped as a whole if it cannot be imported without torch."""
+
+    def collect(self) -> Any:
+        with skipped_where_torch_is_missed(self.config):
+            return super().collect()
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
+    return TestFile.from_parent(parent, path=module_path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    with skipped_where_torch_is_missed(item.config):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    with skipped_where_torch_is_missed(item.config):
+        return (yield)
+
 
 # The browser is stopped after each file: while it runs, no test could start an event loop of its own.
 

@@ -11,18 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from reference.tiny import (
-    QUICK,
-    Counting,
-    gaussian_rows,
-    mixed_probabilities,
-    mixed_rows,
-    mixed_space,
-    numbers,
-    three_class_probabilities,
-    two_class_labels,
-    two_class_probabilities,
-)
+from reference import tiny
+from reference.tiny import QUICK, Counting, gaussian_rows, two_class_labels, two_class_probabilities
 from safetensors.torch import save_file
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
@@ -84,14 +74,14 @@ def test_refined_is_never_less_sparse_nor_farther_than_the_policy(two_class):
 
 
 @pytest.mark.parametrize("actions", ["directional", "signed"])
-@pytest.mark.parametrize("model", [two_class_probabilities, two_class_labels, three_class_probabilities])
+@pytest.mark.parametrize("model", [two_class_probabilities, two_class_labels, tiny.three_class_probabilities])
 def test_the_search_contains_the_path_of_the_policy(model, actions):
     """Even of a badly trained policy: what the path solves the search solves, with no more changes."""
     explainer = fitted(model, config=replace(QUICK, steps=4, actions=actions), fallback=False, rows_per_instance=12)
     policy = with_effort(explainer, "policy").explain(QUERIES)
     search = with_effort(explainer, "search").explain(QUERIES)
     solved = policy.found[:, 0]
-    assert 0.05 < solved.mean() < 1.0 or model is three_class_probabilities
+    assert 0.05 < solved.mean() < 1.0 or model is tiny.three_class_probabilities
     assert search.found[solved, 0].all()
     assert (search.sparsity[solved] <= policy.sparsity[solved]).all()
     assert set(search.stage[search.found]) == {"search"}
@@ -280,12 +270,12 @@ def test_a_model_that_answers_labels_only_is_explained():
 
 
 def test_three_classes_are_targeted_by_one_agent():
-    explainer = fitted(three_class_probabilities, config=replace(QUICK, steps=60))
+    explainer = fitted(tiny.three_class_probabilities, config=replace(QUICK, steps=60))
     for target in (0, 1, 2):
         found = explainer.explain(QUERIES, goal=Goal.to(target))
         assert (found.after[found.found] == target).all()
         assert found.found.mean() > 0.9
-        already = three_class_probabilities(QUERIES).argmax(axis=1) == target
+        already = tiny.three_class_probabilities(QUERIES).argmax(axis=1) == target
         np.testing.assert_array_equal(found.status[:, 0] == "the query meets the goal already", already)
     targets = np.arange(40) % 3
     found = explainer.explain(QUERIES, goal=Goal.to(targets))
@@ -295,9 +285,9 @@ def test_three_classes_are_targeted_by_one_agent():
 
 
 def test_a_regressor_is_shifted():
-    found = fitted(BlackBox(numbers, task="regression"), goal=Goal.shift(2.0)).explain(QUERIES)
+    found = fitted(BlackBox(tiny.numbers, task="regression"), goal=Goal.shift(2.0)).explain(QUERIES)
     assert found.found.mean() > 0.9
-    moved = np.abs(numbers(found.to_array()[:, 0]) - numbers(QUERIES))[found.found[:, 0]]
+    moved = np.abs(tiny.numbers(found.to_array()[:, 0]) - tiny.numbers(QUERIES))[found.found[:, 0]]
     assert moved.min() >= 2.0
 
 
@@ -424,8 +414,8 @@ def test_local_never_moves_a_row_that_may_not_change():
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    rows = mixed_rows()
-    explainer = fitted(mixed_probabilities, rows, space=mixed_space(rows), rows_per_instance=24)
+    rows = tiny.mixed_rows()
+    explainer = fitted(tiny.mixed_probabilities, rows, space=tiny.mixed_space(rows), rows_per_instance=24)
     path = tmp_path_factory.mktemp("saved") / "agent"
     explainer.save(path)
     return explainer, path
@@ -440,8 +430,8 @@ def same_answers(one, other):
 
 def test_loaded_gives_identical_answers(saved):
     explainer, path = saved
-    loaded = ReLAX.load(path, model=mixed_probabilities)
-    queries = mixed_rows(25, seed=3)
+    loaded = ReLAX.load(path, model=tiny.mixed_probabilities)
+    queries = tiny.mixed_rows(25, seed=3)
     same_answers(explainer.explain(queries, n=2), loaded.explain(queries, n=2))
     frozen = {"vary": ["smooth", "grade"], "goal": Goal.to(1)}
     same_answers(explainer.explain(queries, **frozen), loaded.explain(queries, **frozen))
@@ -455,8 +445,11 @@ def test_loaded_gives_identical_answers(saved):
     [
         (two_class_labels, {}),
         (two_class_probabilities, {"variant": "local", "effort": "policy"}),
-        (BlackBox(numbers, task="regression"), {"goal": Goal.shift(2.0)}),
-        (three_class_probabilities, {"goal": Goal.to(np.int64(1)), "seed": np.int64(3), "max_changes": np.int64(2)}),
+        (BlackBox(tiny.numbers, task="regression"), {"goal": Goal.shift(2.0)}),
+        (
+            tiny.three_class_probabilities,
+            {"goal": Goal.to(np.int64(1)), "seed": np.int64(3), "max_changes": np.int64(2)},
+        ),
         (LogisticRegression().fit(ROWS, two_class_labels(ROWS)), {}),
         (DecisionTreeClassifier(max_depth=4).fit(ROWS, np.array(["no", "yes"])[two_class_labels(ROWS)]), {}),
     ],
@@ -507,22 +500,22 @@ def test_a_truncated_file_is_refused(saved, tmp_path):
     for length in (0, 5, 100, 2000, len(content) // 2, len(content) - 1):
         (tmp_path / "cut").write_bytes(content[:length])
         with pytest.raises(SavedFileError, match=r"cut off"):
-            ReLAX.load(tmp_path / "cut", model=mixed_probabilities)
+            ReLAX.load(tmp_path / "cut", model=tiny.mixed_probabilities)
 
 
 def test_a_foreign_file_is_refused(tmp_path):
     foreign = tmp_path / "foreign"
     foreign.write_bytes(pickle.dumps({"weights": [1, 2, 3]}))
     with pytest.raises(SavedFileError, match="no safetensors file"):
-        ReLAX.load(foreign, model=mixed_probabilities)
+        ReLAX.load(foreign, model=tiny.mixed_probabilities)
     foreign.write_text("a letter to my aunt")
     with pytest.raises(SavedFileError, match="no safetensors file"):
-        ReLAX.load(foreign, model=mixed_probabilities)
+        ReLAX.load(foreign, model=tiny.mixed_probabilities)
     save_file({"weight": torch.zeros(2)}, foreign)
     with pytest.raises(SavedFileError, match=r"not written by ReLAX\.save"):
-        ReLAX.load(foreign, model=mixed_probabilities)
+        ReLAX.load(foreign, model=tiny.mixed_probabilities)
     with pytest.raises(SavedFileError, match="there is no file"):
-        ReLAX.load(tmp_path / "nothing", model=mixed_probabilities)
+        ReLAX.load(tmp_path / "nothing", model=tiny.mixed_probabilities)
 
 
 def rewritten(path, target, change):
@@ -540,7 +533,7 @@ def rewritten(path, target, change):
 def test_a_newer_version_is_refused(saved, tmp_path):
     newer = rewritten(saved[1], tmp_path / "newer", lambda header: json.dumps({**header, "version": 99}))
     with pytest.raises(SavedFileError, match="version 99; this package reads"):
-        ReLAX.load(newer, model=mixed_probabilities)
+        ReLAX.load(newer, model=tiny.mixed_probabilities)
 
 
 @pytest.mark.parametrize(
@@ -558,19 +551,19 @@ def test_a_newer_version_is_refused(saved, tmp_path):
 )
 def test_a_damaged_header_is_refused(saved, tmp_path, change):
     with pytest.raises(SavedFileError):
-        ReLAX.load(rewritten(saved[1], tmp_path / "damaged", change), model=mixed_probabilities)
+        ReLAX.load(rewritten(saved[1], tmp_path / "damaged", change), model=tiny.mixed_probabilities)
 
 
 def test_a_file_is_refused_with_another_kind_of_model(saved, tmp_path):
     _, path = saved
 
     def two_classes(rows):
-        return mixed_probabilities(rows)[:, :2]
+        return tiny.mixed_probabilities(rows)[:, :2]
 
     with pytest.raises(SavedFileError, match="classes"):
         ReLAX.load(path, model=two_classes)
     with pytest.raises(SavedFileError, match="answers otherwise"):
-        ReLAX.load(path, model=lambda rows: mixed_probabilities(rows).argmax(axis=1))
+        ReLAX.load(path, model=lambda rows: tiny.mixed_probabilities(rows).argmax(axis=1))
     with pytest.raises(SavedFileError, match="answers otherwise"):
         ReLAX.load(path, model=BlackBox(lambda rows: np.zeros(len(rows)), task="regression"))
     with pytest.raises((SavedFileError, ModelError)):

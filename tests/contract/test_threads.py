@@ -11,30 +11,20 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from reference import tiny
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from relax_plugin import CounterfactualExplainer, Counterfactuals, Goal, ReLAXConfig, list_explainers, make_explainer
+from relax_plugin import CounterfactualExplainer, Counterfactuals, Goal, list_explainers, make_explainer
 
 EVERY = list_explainers()
 every_explainer = pytest.mark.parametrize("name", EVERY)
 
 THREADS = 8
 ROUNDS = 2
-SMALL = ReLAXConfig(
-    steps=20,
-    episodes=32,
-    updates_per_step=1,
-    hidden=16,
-    start_pool=256,
-    validate_every=20,
-    local_steps=4,
-    local_episodes=4,
-    local_updates=1,
-)
 QUICK: dict[str, dict[str, Any]] = {
-    "relax-global": {"config": SMALL, "progress": False},
-    "relax-local": {"config": SMALL, "progress": False},
+    "relax-global": {"config": tiny.QUICK, "progress": False},
+    "relax-local": {"config": tiny.QUICK, "progress": False},
     "dice-random": {"sample_size": 100},
     "lore": {"population": 80, "generations": 3},
     "focus": {"iterations": 30, "learning_rate": 0.2},

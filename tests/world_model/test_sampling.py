@@ -10,18 +10,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference.tiny import (
-    QUICK,
-    Counting,
-    gaussian_rows,
-    mixed_probabilities,
-    mixed_rows,
-    mixed_space,
-    numbers,
-    three_class_probabilities,
-    two_class_labels,
-    two_class_probabilities,
-)
+from reference import tiny
+from reference.tiny import QUICK, Counting, gaussian_rows, two_class_labels, two_class_probabilities
 from sklearn.base import clone
 
 from relax_plugin import BlackBox, FeatureSpace, Goal, ReLAX, ReLAXConfig
@@ -35,8 +25,8 @@ from relax_plugin.world_model.sampling import ENOUGH, ROUND, Mixing, imagine, mo
 
 ROWS = gaussian_rows()
 QUERIES = gaussian_rows(40, seed=7)
-MIXED = mixed_rows()
-SPACE = mixed_space(MIXED)
+MIXED = tiny.mixed_rows()
+SPACE = tiny.mixed_space(MIXED)
 
 
 class Estimator(Counting):
@@ -68,8 +58,8 @@ def case(kind):
         "scores": Estimator(two_class_probabilities),
         "ties": Estimator(tied_scores),
         "labels only": Counting(two_class_labels),
-        "regressor": Counting(numbers),
-        "mixed": Counting(mixed_probabilities),
+        "regressor": Counting(tiny.numbers),
+        "mixed": Counting(tiny.mixed_probabilities),
         "noise": Counting(noise),
     }[kind]
     if kind == "mixed":
@@ -334,21 +324,21 @@ def test_constraints_of_the_call_hold_after_imagined_training(two_class):
 
 
 def test_goals_of_the_call_hold_after_imagined_training():
-    explainer = fitted(three_class_probabilities)
+    explainer = fitted(tiny.three_class_probabilities)
     for target in (0, 1, 2):
         found = explainer.explain(QUERIES, goal=Goal.to(target, min_probability=0.6))
         assert found.found.mean() > 0.8
-        assert (three_class_probabilities(found.values[found.found])[:, target] >= 0.6).all()
+        assert (tiny.three_class_probabilities(found.values[found.found])[:, target] >= 0.6).all()
 
 
 def test_mixed_features_keep_their_constraints_after_imagined_training():
-    queries = mixed_rows(25, seed=3)
-    found = fitted(mixed_probabilities, MIXED, space=SPACE).explain(queries, n=2)
+    queries = tiny.mixed_rows(25, seed=3)
+    found = fitted(tiny.mixed_probabilities, MIXED, space=SPACE).explain(queries, n=2)
     assert found.found[:, 0].mean() > 0.8
     query, slot = np.nonzero(found.found)
     assert SPACE.limits().kept(found.values[query, slot], SPACE.values(queries)[query]).all()
-    before = mixed_probabilities(queries).argmax(axis=1)[query]
-    assert (mixed_probabilities(found.frame[SPACE.names]).argmax(axis=1) != before).all()
+    before = tiny.mixed_probabilities(queries).argmax(axis=1)[query]
+    assert (tiny.mixed_probabilities(found.frame[SPACE.names]).argmax(axis=1) != before).all()
 
 
 def test_local_is_tuned_on_the_model_after_imagined_training():
