@@ -14,6 +14,7 @@ from dice_ml.constants import SamplingStrategy
 from dice_ml.counterfactual_explanations import CounterfactualExplanations
 from dice_ml.explainer_interfaces.explainer_base import ExplainerBase
 from raiutils.exceptions import UserConfigValidationException
+from reference.every_explainer import every_explainer
 from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -114,7 +115,7 @@ def test_it_is_a_true_explainer_of_dice_for_every_name_of_the_registry() -> None
     assert type(Dice(exp.data_interface, exp.model)) is ReLAXDice
 
 
-@pytest.mark.parametrize("name", list_explainers())
+@every_explainer
 def test_every_explainer_answers_through_the_face(name: str) -> None:
     quick = {"sample_size": 200} if name == "dice-random" else {"population": 200} if name == "lore" else {}
     options = RELAX["options"] if name.startswith("relax") else quick

@@ -25,13 +25,14 @@ from interpret.ext.extension_utils import load_class_extensions
 from interpret.visual import _inline
 from plotly.graph_objects import Figure
 from reference import tiny
+from reference.every_explainer import every_explainer
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from relax_plugin import BlackBox, FeatureSpace, Goal, list_explainers, make_explainer
+from relax_plugin import BlackBox, FeatureSpace, Goal, make_explainer
 from relax_plugin.adapters.interpret import CounterfactualExplanation, ReLAX
 from relax_plugin.errors import GoalError, InputError
 
@@ -74,15 +75,15 @@ def test_code_for_interprets_own_explainers_changes_only_the_name(other: type) -
     assert len(explanation.selector) == len(explanation.feature_names) == len(explanation.feature_types) == 5
 
 
-@pytest.mark.parametrize("method", list_explainers())
-def test_every_explainer_of_the_registry_is_shown_as_it_answers(method: str) -> None:
-    options = {"config": tiny.QUICK, "progress": False} if method.startswith("relax") else {}
+@every_explainer
+def test_every_explainer_of_the_registry_is_shown_as_it_answers(name: str) -> None:
+    options = {"config": tiny.QUICK, "progress": False} if name.startswith("relax") else {}
     model = LogisticRegression().fit(ROWS, tiny.two_class_labels(ROWS))
-    reason = make_explainer(method, model).skip_reason(BlackBox(model), FeatureSpace.infer(ROWS))
+    reason = make_explainer(name, model).skip_reason(BlackBox(model), FeatureSpace.infer(ROWS))
     if reason is not None:
         pytest.skip(reason)
-    explanation = ReLAX(model, ROWS, explainer=method, options=options, seed=3).explain_local(ROWS[:4])
-    bare = make_explainer(method, model, seed=3, **options).fit(ROWS).explain(ROWS[:4])
+    explanation = ReLAX(model, ROWS, explainer=name, options=options, seed=3).explain_local(ROWS[:4])
+    bare = make_explainer(name, model, seed=3, **options).fit(ROWS).explain(ROWS[:4])
     assert bare.found.any()
     assert np.array_equal(explanation.counterfactuals.found, bare.found)
     changes = [{**c, "row": row} for row in range(4) for c in explanation.data(row)["counterfactuals"][0]["changes"]]

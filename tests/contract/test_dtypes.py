@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from reference.every_explainer import every_explainer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from relax_plugin import Counterfactuals, ReLAXConfig, list_explainers, make_explainer
+from relax_plugin import Counterfactuals, ReLAXConfig, make_explainer
 from relax_plugin.errors import UnsupportedError
-
-every_explainer = pytest.mark.parametrize("name", list_explainers())
 
 SMALL = ReLAXConfig(steps=2, episodes=8, updates_per_step=1, hidden=8, start_pool=64, local_steps=2, local_episodes=2)
 QUICK: dict[str, dict[str, Any]] = {

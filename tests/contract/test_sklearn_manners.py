@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars
 import pytest
+from reference.every_explainer import every_explainer
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
@@ -17,10 +18,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from relax_plugin import FeatureSpace, Goal, ReLAXConfig, list_explainers, make_explainer
+from relax_plugin import FeatureSpace, Goal, ReLAXConfig, make_explainer
 from relax_plugin.errors import InputError, MissingValueError, UnsupportedError
-
-every_explainer = pytest.mark.parametrize("name", list_explainers())
 
 TRAINED: dict[str, Any] = {
     "config": ReLAXConfig(steps=30, episodes=32, updates_per_step=1, hidden=16, start_pool=256, local_steps=5),
