@@ -48,6 +48,7 @@ def two_class():
 # Effort
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_changes", [1, 3])
 def test_the_policy_asks_at_most_max_changes_times(max_changes):
     model = Counting(two_class_probabilities)
@@ -73,6 +74,7 @@ def test_refined_is_never_less_sparse_nor_farther_than_the_policy(two_class):
     assert set(refined.stage[refined.found]) == {"refined"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("actions", ["directional", "signed"])
 @pytest.mark.parametrize("model", [two_class_probabilities, two_class_labels, tiny.three_class_probabilities])
 def test_the_search_contains_the_path_of_the_policy(model, actions):
@@ -114,6 +116,7 @@ def deceptive(rows):
     return np.column_stack([1.0 - positive, positive])
 
 
+@pytest.mark.slow
 def test_the_beam_keeps_the_path_of_the_policy_where_the_score_speaks_against_it():
     rows = gaussian_rows(200, 6)
     explainer = fitted(deceptive, rows, config=replace(QUICK, steps=1))
@@ -147,6 +150,7 @@ def test_the_fallback_solves_what_the_search_cannot():
     assert dearer > found.rows_queried[found.stage[:, 0] == "search"].max()
 
 
+@pytest.mark.slow
 def test_the_status_says_how_many_changes_would_do():
     rows = gaussian_rows(300, 6)
     count = (rows[:, :5] > 0.5).sum(axis=1)
@@ -162,6 +166,7 @@ def test_the_status_says_how_many_changes_would_do():
             assert status == "found"
 
 
+@pytest.mark.slow
 def test_rows_that_nothing_can_flip_are_reported_with_their_closest_attempt():
     def stubborn(rows):
         x = np.asarray(rows, dtype=np.float64)
@@ -179,6 +184,7 @@ def test_rows_that_nothing_can_flip_are_reported_with_their_closest_attempt():
 # Books
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [two_class_probabilities, two_class_labels])
 @pytest.mark.parametrize(
     ("variant", "effort", "n"),
@@ -193,6 +199,7 @@ def test_rows_queried_are_the_rows_the_model_saw(variant, effort, n, model):
     assert (found.rows_queried >= 2).all()
 
 
+@pytest.mark.slow
 def test_rows_queried_count_fine_tuning_cut_short():
     counting = Counting(two_class_probabilities)
     explainer = fitted(counting, variant="local", config=replace(QUICK, steps=4, local_steps=10**5, seconds=0.2))
@@ -216,6 +223,7 @@ class Tied(ClassifierMixin, BaseEstimator):
         return np.column_stack([1.0 - positive, positive])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variant", "effort"), [("global", "policy"), ("global", "search"), ("local", "policy")])
 def test_rows_queried_count_both_questions_where_scores_tie(variant, effort):
     model = Tied()
@@ -269,6 +277,7 @@ def test_a_model_that_answers_labels_only_is_explained():
     assert (two_class_labels(found.to_array()[found.found]) != two_class_labels(QUERIES)[found.found[:, 0]]).all()
 
 
+@pytest.mark.slow
 def test_three_classes_are_targeted_by_one_agent():
     explainer = fitted(tiny.three_class_probabilities, config=replace(QUICK, steps=60))
     for target in (0, 1, 2):
@@ -291,6 +300,7 @@ def test_a_regressor_is_shifted():
     assert moved.min() >= 2.0
 
 
+@pytest.mark.slow
 def test_same_seed_same_counterfactuals(two_class):
     explainer = with_effort(two_class, "search")
     one, again = explainer.explain(QUERIES, n=2), explainer.explain(QUERIES, n=2)
@@ -321,6 +331,7 @@ def test_a_constant_model_is_warned_about_and_answered_honestly():
 # ReLAX-Local
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("effort", ["policy", "refined", "search"])
 def test_local_is_never_worse_than_global_on_any_row(effort):
     config = replace(QUICK, steps=6)
@@ -339,6 +350,7 @@ def test_local_is_never_worse_than_global_on_any_row(effort):
     np.testing.assert_array_equal(locally.values[same], globally.values[same])
 
 
+@pytest.mark.slow
 def test_local_gains_where_global_is_badly_trained():
     config = replace(QUICK, steps=4, local_steps=40)
     options = {"effort": "policy", "config": config, "max_changes": 2}
@@ -346,6 +358,7 @@ def test_local_gains_where_global_is_badly_trained():
     assert fitted(variant="local", **options).explain(QUERIES).found.mean() > globally
 
 
+@pytest.mark.slow
 def test_local_starts_from_global_weights():
     """Without a single update to learn from, a pretrained Local walks Global's paths; one from scratch does not."""
     still = replace(QUICK, steps=60, local_learning_rate=0.0, local_steps=4, exploration_start=0.0, exploration_end=0.0)
@@ -370,6 +383,7 @@ def problem_of(explainer, queries):
     return Problem(explainer.space_, blackbox, values, before, goal, limits, explainer._most_changes(), rows)
 
 
+@pytest.mark.slow
 def test_local_without_pretraining_trains_no_global_agent():
     model = Counting(two_class_probabilities)
     config = replace(QUICK, pretrained=False, local_steps=30)
@@ -392,6 +406,7 @@ def test_local_trains_on_points_within_the_radius():
     assert share == pytest.approx(0.5**4, abs=0.03)  # uniform in the ball
 
 
+@pytest.mark.slow
 def test_local_never_moves_a_row_that_may_not_change():
     """One row has no room left, its neighbour has: the first stays as it is."""
     rows = pd.DataFrame({"grade": pd.Categorical(["a", "b", "c"] * 20, ordered=True), "x": np.linspace(-1, 1, 60)})
@@ -428,6 +443,7 @@ def same_answers(one, other):
     np.testing.assert_array_equal(one.rows_queried, other.rows_queried)
 
 
+@pytest.mark.slow
 def test_loaded_gives_identical_answers(saved):
     explainer, path = saved
     loaded = ReLAX.load(path, model=tiny.mixed_probabilities)
@@ -440,6 +456,7 @@ def test_loaded_gives_identical_answers(saved):
     assert loaded.history_.frame().equals(explainer.history_.frame())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "options"),
     [

@@ -69,6 +69,7 @@ def with_everything():
     return fitted(EVERYTHING)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ingredient", INGREDIENTS)
 def test_an_ingredient_switched_off_changes_what_is_learned(with_everything, ingredient):
     without = fitted(replace(EVERYTHING, **INGREDIENTS[ingredient]))
@@ -85,6 +86,7 @@ def test_same_seed_same_weights(with_everything):
     assert again.history_.frame()[kept].equals(with_everything.history_.frame()[kept])
 
 
+@pytest.mark.slow
 def test_training_earns_its_keep():
     """A trained agent solves unseen rows that the same agent untrained does not."""
     unseen = gaussian_rows(seed=9)
@@ -106,6 +108,7 @@ def test_the_letter_of_the_paper_trains_and_runs():
     assert (found.after[found.found] != found.before[found.found[:, 0]]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "goal"),
     [
@@ -122,6 +125,7 @@ def test_every_kind_of_goal_is_learned(model, goal):
     assert explainer.explain(gaussian_rows(seed=5)).found.mean() > 0.6
 
 
+@pytest.mark.slow
 def test_mixed_features_are_learned():
     rows = tiny.mixed_rows()
     explainer = fitted(replace(QUICK, steps=40), tiny.mixed_probabilities, rows, space=tiny.mixed_space(rows))
@@ -167,6 +171,7 @@ class ScriptedValidation:
         return {"validity": 0.5, "objective": self.objectives[len(self.weights) - 1]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [20, 21, 40])  # to the end, and interrupted at the sixth validation
 def test_the_weights_of_the_best_validation_are_kept(steps):
     values, config = gaussian_rows(), replace(SHORT, steps=steps, validate_every=4)

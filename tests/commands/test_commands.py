@@ -52,6 +52,7 @@ def test_help_comes_without_importing_torch() -> None:
     assert done.stdout.splitlines()[-1] == "False"
 
 
+@pytest.mark.slow
 def test_list_names_every_method_and_task_with_what_it_supports(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
@@ -70,6 +71,7 @@ def test_list_names_every_method_and_task_with_what_it_supports(capsys: pytest.C
     assert "[dice]" in text and "[nan]" not in text
 
 
+@pytest.mark.slow
 def test_bench_prints_the_table_it_stores(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = files(results)
     assert main(["bench", *QUICK, "--output", str(results), "--json"]) == 0

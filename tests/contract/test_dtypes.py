@@ -94,6 +94,7 @@ def assert_holds(result: Counterfactuals, model: Any, queries: Any) -> None:
         assert restored.dtype == queries.dtype
 
 
+@pytest.mark.slow
 @every_explainer
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.filterwarnings("ignore:X has feature names", "ignore:X does not have valid feature names")
@@ -111,6 +112,7 @@ def test_rows_of_every_dtype_are_explained(name: str, container: str) -> None:
     assert result.found[:, 0].any()
 
 
+@pytest.mark.slow
 @every_explainer
 @pytest.mark.parametrize("kind", LABELS)
 def test_labels_of_every_dtype_are_told_and_turned(name: str, kind: str) -> None:

@@ -69,6 +69,7 @@ def fit(explainer: Any, rows: Any) -> Any:
         pytest.skip(str(error))
 
 
+@pytest.mark.slow
 @every_explainer
 def test_a_pipeline_over_raw_columns_is_explained_in_its_own_columns(name: str) -> None:
     result = fit(make(name, pipeline()), RAW).explain(RAW[:10], vary=["income", "owner", "grade"])
@@ -105,6 +106,7 @@ def test_clone_leaves_the_fitted_model_fitted(name: str) -> None:
     check_is_fitted(clone([explainer])[0].model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["relax-global", "greedy"])
 def test_a_polars_frame_is_explained_as_the_same_rows_of_pandas(name: str) -> None:
     rows = RAW.drop(columns="grade").reset_index(drop=True)

@@ -140,6 +140,7 @@ def assert_same(first: Counterfactuals, second: Counterfactuals) -> None:
     np.testing.assert_array_equal(first.rows_queried, second.rows_queried)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hurried_switches")
 @every_explainer
 def test_threads_give_the_answers_and_the_counts_of_one_call_after_the_other(name: str) -> None:
@@ -151,6 +152,7 @@ def test_threads_give_the_answers_and_the_counts_of_one_call_after_the_other(nam
             assert_same(alone, together)
 
 
+@pytest.mark.slow
 @every_explainer
 def test_explaining_on_threads_leaves_the_process_as_it_was(name: str) -> None:
     explainer = fitted(name)

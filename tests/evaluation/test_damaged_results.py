@@ -65,6 +65,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_unit_is_run_again(
     damage: str, folder: Path, finished: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
@@ -126,6 +127,7 @@ BROKEN_NOTES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notes", BROKEN_NOTES)
 def test_broken_notes_are_refused_by_report_and_set_aside_by_bench(
     notes: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
@@ -148,6 +150,7 @@ def test_bench_does_not_mind_a_damaged_unit_that_is_not_in_its_plan(folder: Path
     assert unit_of(folder, "greedy").read_bytes() == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["", "[" * 100_000, "[1]", '{"changes": []}'])
 def test_a_damaged_floor_is_computed_again(
     damage: str, folder: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture

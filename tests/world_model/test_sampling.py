@@ -104,6 +104,7 @@ def two_class():
 # How long is trained
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "options", "steps", "epochs"),
     [
@@ -132,6 +133,7 @@ def test_an_agent_is_trained_for_less_beside_a_world_model(kind, options, steps,
     assert seen == epochs
 
 
+@pytest.mark.slow
 def test_how_long_is_decided_anew_at_every_fit(tmp_path):
     explainer = fitted(config=replace(QUICK, steps=None))
     assert explainer.history_.frame()["step"].iloc[-1] == SEARCH_STEPS < AGENT_STEPS
@@ -142,6 +144,7 @@ def test_how_long_is_decided_anew_at_every_fit(tmp_path):
         assert again.history_.frame()["step"].iloc[-1] == AGENT_STEPS
 
 
+@pytest.mark.slow
 def test_fit_does_not_import_the_compiler_of_torch():
     """It would take more than a second, as much as all of the training."""
     program = (
@@ -205,6 +208,7 @@ def test_imagining_asks_no_more_rows_than_it_may_and_uses_what_is_known(kind, ro
 BATCHES = {two_class_probabilities: [ROUND], noise: [ROUND, ROUND, 200], two_class_labels: [2 * ROUND + 200]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", BATCHES)
 def test_one_round_if_good_enough_more_up_to_the_budget_if_not_and_labels_all_at_once(answer):
     model = Counting(answer)
@@ -216,6 +220,7 @@ def test_one_round_if_good_enough_more_up_to_the_budget_if_not_and_labels_all_at
 # What training costs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [200, 500, 1000, 4000])
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_in_imagination_never_costs_more_than_its_budget(kind, budget, hurried):
@@ -266,6 +271,7 @@ def test_labels_alone_are_imagined_only_if_asked_for(caplog):
     assert not caplog.records
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_imagined_is_trained_on_and_that_is_said(caplog):
     model = Counting(noise)
     with caplog.at_level(logging.WARNING):
@@ -290,6 +296,7 @@ def test_bad_settings_are_refused_with_a_sentence():
 # Answers are the model's own
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", [True, False])
 @pytest.mark.parametrize("damaged", [False, True])
 def test_what_is_found_holds_on_the_model_even_if_the_world_model_is_wrong(agent, damaged):
@@ -331,6 +338,7 @@ def test_goals_of_the_call_hold_after_imagined_training():
         assert (tiny.three_class_probabilities(found.values[found.found])[:, target] >= 0.6).all()
 
 
+@pytest.mark.slow
 def test_mixed_features_keep_their_constraints_after_imagined_training():
     queries = tiny.mixed_rows(25, seed=3)
     found = fitted(tiny.mixed_probabilities, MIXED, space=SPACE).explain(queries, n=2)
@@ -341,6 +349,7 @@ def test_mixed_features_keep_their_constraints_after_imagined_training():
     assert (tiny.mixed_probabilities(found.frame[SPACE.names]).argmax(axis=1) != before).all()
 
 
+@pytest.mark.slow
 def test_local_is_tuned_on_the_model_after_imagined_training():
     model = Counting(two_class_probabilities)
     globally = fitted(effort="policy").explain(QUERIES)
@@ -352,12 +361,14 @@ def test_local_is_tuned_on_the_model_after_imagined_training():
     assert (locally.found >= globally.found).all() and (locally.stage == "local").any()
 
 
+@pytest.mark.slow
 def test_same_seed_same_world_same_answers(two_class):
     again, other = fitted(), fitted(seed=1)
     assert again.world_model_.agreement == two_class.world_model_.agreement != other.world_model_.agreement
     same_answers(two_class.explain(QUERIES, n=2), again.explain(QUERIES, n=2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_world_model_survives_saving(kind, tmp_path):
     _, model, rows, options = case(kind)
