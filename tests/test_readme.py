@@ -18,6 +18,7 @@ README = Path(__file__).parent.parent / "README.md"
 SNIPPETS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_quick_start_of_the_readme_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
@@ -33,6 +34,7 @@ def test_the_quick_start_of_the_readme_runs(tmp_path, monkeypatch):
     assert (tmp_path / "agent").is_file()
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_the_readme_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = SNIPPETS[1]
@@ -102,6 +104,7 @@ def test_every_toolkit_has_a_line_to_change():
     assert list(SWAPS) == list(REST)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("host", "line"), [*((host, 1) for host in REST), *((host, 0) for host in INSTALLED)])
 def test_code_of_a_toolkit_runs_on_after_its_line_is_changed(host, line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -135,7 +135,7 @@ def test_an_agent_is_trained_for_less_beside_a_world_model(kind, options, steps,
 
 @pytest.mark.slow
 def test_how_long_is_decided_anew_at_every_fit(tmp_path):
-    explainer = fitted(config=replace(QUICK, steps=None))
+    explainer = fitted(config=replace(QUICK, steps=None, episodes=8, updates_per_step=1))
     assert explainer.history_.frame()["step"].iloc[-1] == SEARCH_STEPS < AGENT_STEPS
     explainer.save(tmp_path / "agent")
     loaded = ReLAX.load(tmp_path / "agent", model=two_class_probabilities)
