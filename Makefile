@@ -8,19 +8,20 @@ STAMP := $(VENV)/.installed
 TYPECHECK := .typecheck
 BENCH_OUTPUT := .bench
 
-# Files of `make quick`: core, baselines, adapters and judge in under a minute of two cores.
-QUICK_WITHOUT_TORCH := test_architecture contract/test_features contract/test_goal contract/test_results agent/test_environment search/test_beam search/test_diverse search/test_refine datasets/test_datasets evaluation/test_judge evaluation/test_tables test_benchmark_table baselines/test_greedy baselines/test_move_table baselines/test_nearest_ct baselines/test_feat_tweak baselines/test_lore trees/test_fast commands/test_explain_onnx
-QUICK_WITH_TORCH := test_packaging contract/test_blackbox contract/test_readers agent/test_replay agent/test_local adapters/test_alibi adapters/test_carla contract/test_sklearn_manners test_distributions
-# What depends on the versions of the extras, for `make minimum` alone.
-EXTRAS_TESTS := trees/test_ensemble baselines/test_mace adapters/test_shap adapters/test_interpret evaluation/test_dask pages/test_plots reproduction/test_covid
+# What `make quick` runs: pyproject.toml says what each marker means.
+QUICK := not slow and not browser and not install and not dask
+# The rooms that depend on the extras: `make minimum` runs what is slow in them too.
+ROOMS_OF_EXTRAS := tests/trees tests/baselines tests/adapters tests/evaluation tests/pages
+# A worker that is done takes tests from the other, so that neither waits for a long file.
+PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal
+
 # Torch's wheels for another Python can bring gigabytes of CUDA: `make pythons TORCH=no` goes as far as it can without.
 # --no-deps, or torch would come as a requirement of the package; every other requirement is pinned.
 ifeq ($(TORCH),no)
 INSTALL = grep -v '^torch==' $(CONSTRAINTS) | $(BIN)/python -m pip install --quiet --no-deps -e . -r /dev/stdin
-QUICK_TESTS := $(QUICK_WITHOUT_TORCH)
+PYTEST += --without-torch
 else
 INSTALL = $(BIN)/python -m pip install --quiet -e '.[dev]' -c $(CONSTRAINTS)
-QUICK_TESTS := $(QUICK_WITHOUT_TORCH) $(QUICK_WITH_TORCH)
 endif
 
 OLDEST_PYTHON := $(shell sed -n 's/^requires-python = ">=\(.*\)"$$/\1/p' pyproject.toml)
@@ -43,15 +44,15 @@ demo: venv
 test: lint unit
 
 unit: venv
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(PYTEST)
 
 quick: venv
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(QUICK_TESTS:%=tests/%.py)
+	$(PYTEST) -m "$(QUICK)"
 
 # The oldest versions that pyproject.toml allows, on the oldest Python: it promises no more than these tests show.
 minimum: $(MINIMUM)/minimum.txt
 	$(MAKE) quick VENV=$(MINIMUM) CONSTRAINTS=$(MINIMUM)/minimum.txt
-	$(MINIMUM)/bin/python -m pytest -n 2 --dist loadfile $(EXTRAS_TESTS:%=tests/%.py)
+	$(MINIMUM)/bin/python -m pytest -n 2 --dist worksteal -m "slow or dask" $(ROOMS_OF_EXTRAS)
 	$(MINIMUM)/bin/python -m pip check
 
 $(MINIMUM)/minimum.txt: pyproject.toml .ci/minimum_versions.py

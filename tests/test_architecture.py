@@ -1,7 +1,8 @@
 """Which room may import which: flat files are the contract, folders are rooms."""
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,9 @@ def imported(source: str) -> Iterator[str]:
                 yield module
 
 
+IMPORTS = {name: set(imported(path.read_text())) & set(MODULES) - {name} for name, path in MODULES.items()}
+
+
 def forbidden(module: str, source: str) -> set[str]:
     """What the module imports beyond what its room may."""
     allowed = MAY_IMPORT[room(module)]
@@ -110,10 +114,9 @@ def test_every_lazy_door_is_used() -> None:
 
 def test_there_is_no_cycle_of_imports() -> None:
     """Lazy or not: whoever reads a module can read what it needs before it."""
-    graph = {name: set(imported(path.read_text())) & set(MODULES) - {name} for name, path in MODULES.items()}
-    behind_doors = {(here, other) for here in graph for other in graph[here] if (here, room(other)) in LAZY_DOORS}
-    typing_only = {(name, other) for name in graph for other in graph[name] if other in only_for_types(MODULES[name])}
-    left = {name: {o for o in others if (name, o) not in behind_doors | typing_only} for name, others in graph.items()}
+    behind_doors = {(here, other) for here in IMPORTS for other in IMPORTS[here] if (here, room(other)) in LAZY_DOORS}
+    passed = behind_doors | {(here, other) for here, path in MODULES.items() for other in only_for_types(path)}
+    left = {here: {other for other in IMPORTS[here] if (here, other) not in passed} for here in IMPORTS}
     while True:
         free = {name for name, others in left.items() if not others & set(left)}
         if not free:
@@ -126,6 +129,8 @@ def only_for_types(path: Path) -> set[str]:
     """Modules that are imported under `if TYPE_CHECKING` and nowhere else."""
     tree = ast.parse(path.read_text())
     checks = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
+    if not checks:
+        return set()
     inside = {other for node in checks for part in node.body for other in imported(ast.unparse(part))}
     for node in checks:
         node.body = [ast.Pass()]
@@ -146,3 +151,116 @@ def test_the_map_of_rooms_in_contributing_is_that_of_the_tree() -> None:
     assert named == {"relax_plugin/*.py", *MAY_IMPORT} - {"flat"}
     folders = {path.parent.name for path in (ROOT / "relax_plugin").glob("*/__init__.py")} | {"adapters", "baselines"}
     assert folders == set(MAY_IMPORT) - {"flat"}
+
+
+# The tests lie like the rooms; those of flat files in tests/contract.
+
+# What `make quick` leaves out, as the Makefile writes it.
+LEFT_OUT = {
+    f"pytest.mark.{marker}"
+    for marker in re.findall(r"not (\w+)", re.search(r"(?m)^QUICK := (.*)$", (ROOT / "Makefile").read_text())[1])
+}
+
+# Modules without a test of like name, behind the test that is about them.
+TESTED_BY = {
+    "adapters/test_dice": ["adapters.dice_interfaces"],
+    "agent/test_environment": ["agent.starts", "search.actions", "search.state"],
+    "agent/test_explainer": ["search.searcher"],
+    "agent/test_training": ["agent.config", "agent.history", "agent.networks"],
+    "baselines/test_feat_tweak": ["baselines.tree_explainer"],
+    "commands/test_commands": [
+        *("cli", "commands.bench", "commands.demo", "commands.figures", "commands.first_look", "commands.list_"),
+        *("commands.methods", "commands.output", "commands.play", "commands.report", "commands.reproduce"),
+    ],
+    "commands/test_explain": [
+        *("commands.found", "commands.models", "commands.request", "commands.request_of_model", "commands.rows"),
+    ],
+    "contract/test_every_explainer": ["base", "problem"],
+    "contract/test_exact_numbers": ["columns"],
+    "contract/test_reported_faults": ["errors"],
+    "contract/test_results": ["tables"],
+    "contract/test_strangers": ["registry"],
+    "evaluation/test_damaged_results": ["evaluation.store", "files"],
+    "evaluation/test_metrics": ["evaluation.controls", "evaluation.figures"],
+    "evaluation/test_runner": ["evaluation.plan", "evaluation.units"],
+    "pages/test_methods": ["pages.method_card", "pages.table_columns"],
+    "pages/test_plane": ["evaluation.toy"],
+    "pages/test_plots": ["pages.changes", "pages.drawing", "pages.svg"],
+    "pages/test_report": ["pages.explorer", "pages.headline", "pages.html"],
+    "reproduction/test_claims": [
+        *("reproduction.claims.comparisons", "reproduction.claims.intervals", "reproduction.claims.paper"),
+        *("reproduction.claims.rivals", "reproduction.claims.targets"),
+    ],
+    "reproduction/test_covid": [
+        *("commands.fetch", "datasets.covid", "reproduction.covid.discussion", "reproduction.covid.pictures"),
+        *("reproduction.covid.section", "reproduction.covid.study"),
+    ],
+    "reproduction/test_run": [
+        *("reproduction.models", "reproduction.plan", "reproduction.results", "reproduction.report.files"),
+        *("reproduction.report.page", "reproduction.report.pictures", "reproduction.report.tables"),
+    ],
+    "search/test_refine": ["search.greedy"],
+    "teaching/test_learning": ["teaching.slider"],
+    "test_packaging": [""],
+    "trees/test_ensemble": ["trees.readers"],
+    "trees/test_floor": ["trees.aims", "trees.cells", "trees.grid_boxes", "trees.subset_grid"],
+    "world_model/test_model": ["world_model.layers"],
+    "world_model/test_sampling": ["baselines.surrogate_search"],
+}
+
+
+def own_test(module: str) -> Path:
+    """Where the test of like name lies: tests/trees/test_floor.py of `trees.floor`."""
+    folder = "contract" if room(module) == "flat" else room(module)
+    return ROOT / "tests" / folder / f"test_{module.rpartition('.')[2].rstrip('_')}.py"
+
+
+def reached(names: Iterable[str]) -> set[str]:
+    """The modules, what they import, and so on."""
+    found, left = set(), set(names)
+    while left:
+        found |= left
+        left = {other for name in left for other in IMPORTS[name]} - found
+    return found
+
+
+def quick_tests(source: str) -> list[str]:
+    """The tests of a file that `make quick` runs."""
+    tree = ast.parse(source)
+    of_the_file = [node.value for node in tree.body if ast.unparse(node).startswith("pytestmark = ")]
+    if any(ast.unparse(node) in LEFT_OUT for value in of_the_file for node in ast.walk(value)):
+        return []
+    tests = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
+    return [test.name for test in tests if not LEFT_OUT & set(map(ast.unparse, test.decorator_list))]
+
+
+def test_every_module_has_a_test_of_like_name_or_a_line_that_says_which_test_is_about_it() -> None:
+    listed = {module for modules in TESTED_BY.values() for module in modules}
+    for module, path in MODULES.items():
+        code = re.search(r"(?m)^(def|class) ", path.read_text())
+        assert not code or (module in listed) != own_test(module).exists(), module
+    assert listed <= set(MODULES)
+
+
+@pytest.mark.parametrize("test", TESTED_BY)
+def test_a_test_that_is_said_to_be_about_a_module_reaches_it(test: str) -> None:
+    assert set(TESTED_BY[test]) <= reached(imported((ROOT / "tests" / f"{test}.py").read_text()))
+
+
+@pytest.mark.parametrize("folder", sorted({*MAY_IMPORT, "contract"} - {"flat"}))
+def test_every_room_has_tests_in_the_quick_tier(folder: str) -> None:
+    assert any(quick_tests(path.read_text()) for path in (ROOT / "tests" / folder).glob("test_*.py"))
+
+
+@pytest.mark.parametrize(
+    ("source", "quick"),
+    [
+        ("def test_a(): ...", ["test_a"]),
+        ("@pytest.mark.slow\ndef test_a(): ...\ndef test_b(): ...", ["test_b"]),
+        ("@pytest.mark.parametrize('x', [1, pytest.param(2, marks=pytest.mark.slow)])\ndef test_a(x): ...", ["test_a"]),
+        ("pytestmark = pytest.mark.browser\ndef test_a(): ...", []),
+        ("pytestmark = [pytest.mark.dask, pytest.mark.filterwarnings('error')]\ndef test_a(): ...", []),
+    ],
+)
+def test_what_the_quick_tier_leaves_out_is_seen(source: str, quick: list[str]) -> None:
+    assert quick_tests(source) == quick

@@ -76,14 +76,17 @@ def built(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, P
     return sdist, wheel, said
 
 
+@pytest.mark.install
 def test_the_build_misses_no_file_and_uses_nothing_deprecated(built: tuple[Path, Path, str]) -> None:
     assert not re.findall(r"(?im)^.*(?:absent from|no files found|deprecat).*$", built[2])
 
 
+@pytest.mark.install
 def test_the_index_would_take_both_and_show_the_readme(built: tuple[Path, Path, str], tmp_path: Path) -> None:
     run(["-m", "twine", "check", "--strict", str(built[0]), str(built[1])], tmp_path)
 
 
+@pytest.mark.install
 def test_sdist_holds_all_that_its_tests_and_its_makefile_need(tree: Path, built: tuple[Path, Path, str]) -> None:
     with tarfile.open(built[0]) as packed:
         held = {member.name.partition("/")[2] for member in packed.getmembers() if member.isfile()}
@@ -92,6 +95,7 @@ def test_sdist_holds_all_that_its_tests_and_its_makefile_need(tree: Path, built:
     assert {path.relative_to(tree).as_posix() for path in [*top, *inside]} <= held
 
 
+@pytest.mark.install
 def test_tests_of_an_unpacked_sdist_pass_against_the_installed_wheel(
     built: tuple[Path, Path, str], tmp_path: Path
 ) -> None:
@@ -111,6 +115,7 @@ def test_tests_of_an_unpacked_sdist_pass_against_the_installed_wheel(
     assert re.search(r"\d+ passed", said)
 
 
+@pytest.mark.install
 def test_wheel_holds_every_module_and_data_set_under_one_name(tree: Path, built: tuple[Path, Path, str]) -> None:
     packed = {name for name in zipfile.ZipFile(built[1]).namelist() if ".dist-info/" not in name}
     expected = {f"relax_plugin/{p.relative_to(tree / 'relax_plugin')}" for p in (tree / "relax_plugin").rglob("*.*")}
@@ -123,6 +128,7 @@ def test_wheel_holds_every_module_and_data_set_under_one_name(tree: Path, built:
     assert {"relax_plugin/py.typed", "relax_plugin/datasets/german.csv.gz"} <= packed
 
 
+@pytest.mark.install
 def test_wheel_says_where_the_project_and_the_paper_are(built: tuple[Path, Path, str]) -> None:
     with zipfile.ZipFile(built[1]) as packed:
         (name,) = [name for name in packed.namelist() if name.endswith(".dist-info/METADATA")]

@@ -18,6 +18,8 @@ from markdown_files import commands, conversations, help_of, printed, unknown_in
 
 import relax_plugin
 
+pytestmark = pytest.mark.slow  # the site is built
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))

@@ -40,6 +40,7 @@ def can_fail(code):
 
 
 # The quickest is run below, as a notebook.
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [path for path in LESSONS if path != QUICKEST], ids=name)
 def test_lesson_runs_as_a_script(path, tmp_path):
     check_script(path, tmp_path)
@@ -98,6 +99,7 @@ def test_lesson_needs_neither_the_network_nor_a_folder_of_its_author(path):
             assert not [alias.name for alias in node.names if alias.name.startswith("fetch_")]
 
 
+@pytest.mark.slow
 def test_lesson_becomes_a_page_with_its_figures_that_fetches_nothing(tmp_path):
     done = run([EXAMPLES / "render.py", "--output", tmp_path / "pages", QUICKEST.stem], tmp_path)
     assert done.returncode == 0, done.stderr
@@ -124,6 +126,7 @@ def own_lesson(tmp_path, monkeypatch):
     return write
 
 
+@pytest.mark.slow
 def test_lesson_that_fails_is_named_and_leaves_no_page(own_lesson, tmp_path, capfd):
     own_lesson("raise ArithmeticError('on purpose')")
     assert render.main(["--output", str(tmp_path / "pages")]) == 1
@@ -133,6 +136,7 @@ def test_lesson_that_fails_is_named_and_leaves_no_page(own_lesson, tmp_path, cap
     assert [path.name for path in (tmp_path / "pages").iterdir()] == ["index.html"]
 
 
+@pytest.mark.slow
 def test_page_that_would_fetch_something_is_not_written(own_lesson, tmp_path, capfd):
     own_lesson("from IPython.display import HTML\n\nHTML('<script src=\"https://example.org/a.js\"></script>')")
     assert render.main(["--output", str(tmp_path / "pages")]) == 1

@@ -26,6 +26,7 @@ def test_it_is_read_in_two_minutes() -> None:
     assert max(table_widths(TEXT)) <= 6
 
 
+@pytest.mark.slow
 def test_its_code_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     told = conversations(TEXT)
@@ -40,6 +41,7 @@ def test_ten_lines_are_ten() -> None:
     assert len([line for line in code.splitlines() if line and not line.startswith(("from ", "import "))]) <= 10
 
 
+@pytest.mark.slow
 def test_the_picture_is_on_the_first_screen_and_what_its_command_draws() -> None:
     picture = re.search(r"^!\[.+\]\((docs/picture\.svg)\)$", "\n".join(TEXT.splitlines()[:8]), re.MULTILINE)
     assert picture is not None

@@ -67,6 +67,7 @@ def greedy() -> ReLAXTabular:
     return made.fit(X_train)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [{"options": {"config": TINY, "progress": False}}, {"explainer": "greedy"}])
 def test_code_of_an_alibi_user_runs_unchanged(method: dict, X_positive: np.ndarray) -> None:
     # The one line that changes; it was CounterfactualRLTabular(predictor=predictor, encoder=..., decoder=..., ...)
@@ -123,6 +124,7 @@ def test_classes_are_those_of_the_predictor_and_constraints_hold(greedy: ReLAXTa
     assert (change[:, 2] == 0).all()  # immutable
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(
     fall=st.integers(-30, 0),
@@ -151,6 +153,7 @@ def test_shares_in_ranges_bound_the_change(X_positive: np.ndarray) -> None:
     assert (change[:, 0] == 0).all()
 
 
+@pytest.mark.slow
 def test_row_without_counterfactual_is_given_unchanged_with_its_own_class(
     greedy: ReLAXTabular, X_positive: np.ndarray, caplog: pytest.LogCaptureFixture
 ) -> None:

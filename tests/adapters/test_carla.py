@@ -71,6 +71,7 @@ def negatives(model: Model) -> pd.DataFrame:
     return frame[model.predict_proba(frame).argmax(axis=1) == 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hyperparams", [{"options": {"config": TINY, "progress": False}}, GREEDY])
 def test_code_of_a_carla_user_runs_unchanged(model: Model, hyperparams: dict) -> None:
     ml_model, dataset = model, model.data

@@ -14,6 +14,7 @@ from dice_ml.constants import SamplingStrategy
 from dice_ml.counterfactual_explanations import CounterfactualExplanations
 from dice_ml.explainer_interfaces.explainer_base import ExplainerBase
 from raiutils.exceptions import UserConfigValidationException
+from reference.every_explainer import every_explainer
 from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -114,7 +115,8 @@ def test_it_is_a_true_explainer_of_dice_for_every_name_of_the_registry() -> None
     assert type(Dice(exp.data_interface, exp.model)) is ReLAXDice
 
 
-@pytest.mark.parametrize("name", list_explainers())
+@pytest.mark.slow
+@every_explainer
 def test_every_explainer_answers_through_the_face(name: str) -> None:
     quick = {"sample_size": 200} if name == "dice-random" else {"population": 200} if name == "lore" else {}
     options = RELAX["options"] if name.startswith("relax") else quick
@@ -150,6 +152,7 @@ def test_unknown_methods_and_options_are_refused() -> None:
         exp.generate_counterfactuals(ROWS[:1], 1, learning_rate=0.05, min_iter=500)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["binary", "forest", "threshold"])
 def test_delivered_rows_have_the_promised_class_and_unchanged_cells_are_the_querys(kind: str) -> None:
     exp, queries = trained(kind) if kind == "binary" else face(kind), ROWS[:40]
@@ -163,6 +166,7 @@ def test_delivered_rows_have_the_promised_class_and_unchanged_cells_are_the_quer
         assert example.test_pred == label
 
 
+@pytest.mark.slow
 def test_the_query_decides_the_dtypes() -> None:
     exp = trained("binary")
     some = ROWS[ROWS.job != "cook"][:30]
@@ -198,6 +202,7 @@ def test_the_order_of_the_querys_columns_does_not_matter() -> None:
         assert list(other.test_instance_df) == list(other.final_cfs_df)  # DiCE's JSON and displays go by position
 
 
+@pytest.mark.slow
 def test_queries_come_as_frames_dicts_and_lists_of_them() -> None:
     exp, queries = face(), ROWS[:3]
     expected = found(exp.generate_counterfactuals(queries, 1))
@@ -209,6 +214,7 @@ def test_queries_come_as_frames_dicts_and_lists_of_them() -> None:
     assert rows["income"].dtype == float  # a 50 in a dict does not mean that only whole numbers will do
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [1, np.int64(1), "yes", np.str_("yes"), True])
 def test_desired_class_is_a_position_or_a_label(given) -> None:  # type: ignore[no-untyped-def]
     exp = face()
@@ -217,6 +223,7 @@ def test_desired_class_is_a_position_or_a_label(given) -> None:  # type: ignore[
     assert {example.desired_class for example in explanations.cf_examples_list} == {"yes"}
 
 
+@pytest.mark.slow
 def test_of_several_classes_any_can_be_desired_and_none_is_the_opposite() -> None:
     exp = face("three")
     for position, label in enumerate(["high", "low", "mid"]):
@@ -229,6 +236,7 @@ def test_of_several_classes_any_can_be_desired_and_none_is_the_opposite() -> Non
             exp.generate_counterfactuals(ROWS[:2], 1, desired_class=given)
 
 
+@pytest.mark.slow
 def test_a_query_that_is_as_desired_comes_first_and_the_others_differ_from_it() -> None:
     exp = trained("forest")
     queries = ROWS[exp.model.model.predict(ROWS) == 1][:10]
@@ -241,6 +249,7 @@ def test_a_query_that_is_as_desired_comes_first_and_the_others_differ_from_it() 
         assert (changes[1:] > 0).all()
 
 
+@pytest.mark.slow
 def test_a_regressors_answer_lies_in_the_desired_range_also_in_one_it_was_not_trained_for() -> None:
     exp = trained("regression")
     for low, high in ((4.0, 5.0), (2.0, 3.5)):
@@ -253,6 +262,7 @@ def test_a_regressors_answer_lies_in_the_desired_range_also_in_one_it_was_not_tr
         face("regression").fit()
 
 
+@pytest.mark.slow
 def test_constraints_of_the_call_are_kept_and_the_agent_is_trained_once() -> None:
     exp, queries = trained("binary"), ROWS[:40]
     agent, spent = exp.explainer.agent_, exp.explainer.fit_rows_
@@ -321,6 +331,7 @@ def test_a_stopping_threshold_says_nothing_about_a_regressor() -> None:
     pd.testing.assert_frame_equal(pd.concat(found(plain)), pd.concat(found(threshold)))
 
 
+@pytest.mark.slow
 def test_the_random_seed_repeats_an_answer_and_post_hoc_sparsity_changes_nothing() -> None:
     exp = trained("binary")
     ask = lambda **more: pd.concat(found(exp.generate_counterfactuals(ROWS[:3], 8, **more)))  # noqa: E731
@@ -352,6 +363,7 @@ def test_queries_without_a_counterfactual_are_none_and_if_all_are_dice_says_so()
             exp.generate_counterfactuals(queries, 1, features_to_vary=["rooms"])
 
 
+@pytest.mark.slow
 def test_displays_json_importances_and_pickles_are_dices(tmp_path, capsys) -> None:  # type: ignore[no-untyped-def]
     exp = trained("binary")
     explanations = exp.global_feature_importance(ROWS[:10], total_CFs=10, desired_class=1)
@@ -394,6 +406,7 @@ class Net(torch.nn.Module):
         return torch.sigmoid(output) if output.shape[1] == 1 else output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("private", [False, True])
 def test_networks_and_private_data_are_explained(outputs: int, private: bool) -> None:
@@ -415,6 +428,7 @@ def test_networks_and_private_data_are_explained(outputs: int, private: bool) ->
         assert (cfs["income"].round(2) == cfs["income"]).all() or not private
 
 
+@pytest.mark.slow
 def test_a_fitted_explainer_can_be_handed_over() -> None:
     model, outcome = pipeline("forest")
     mine = make_explainer("greedy", model).fit(ROWS)
@@ -456,6 +470,7 @@ def test_one_name_to_vary_is_a_list_of_one() -> None:
         face().generate_counterfactuals(ROWS[:2], 1, features_to_vary="debt")
 
 
+@pytest.mark.slow
 def test_an_open_end_of_a_permitted_range_is_that_of_the_data() -> None:
     exp = face()
     for ends, low, high in (([None, 60.0], ROWS.income.min(), 60.0), ([40.0, np.inf], 40.0, ROWS.income.max())):

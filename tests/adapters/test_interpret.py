@@ -25,19 +25,18 @@ from interpret.ext.extension_utils import load_class_extensions
 from interpret.visual import _inline
 from plotly.graph_objects import Figure
 from reference import tiny
+from reference.every_explainer import every_explainer
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from relax_plugin import BlackBox, FeatureSpace, Goal, list_explainers, make_explainer
+from relax_plugin import BlackBox, FeatureSpace, Goal, make_explainer
 from relax_plugin.adapters.interpret import CounterfactualExplanation, ReLAX
 from relax_plugin.errors import GoalError, InputError
 
 ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = shutil.which("chromium")
-QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
 ROWS = tiny.gaussian_rows(200, 5)
 MIXED = tiny.mixed_rows()
 
@@ -76,15 +75,15 @@ def test_code_for_interprets_own_explainers_changes_only_the_name(other: type) -
     assert len(explanation.selector) == len(explanation.feature_names) == len(explanation.feature_types) == 5
 
 
-@pytest.mark.parametrize("method", list_explainers())
-def test_every_explainer_of_the_registry_is_shown_as_it_answers(method: str) -> None:
-    options = {"config": tiny.QUICK, "progress": False} if method.startswith("relax") else {}
+@every_explainer
+def test_every_explainer_of_the_registry_is_shown_as_it_answers(name: str) -> None:
+    options = {"config": tiny.QUICK, "progress": False} if name.startswith("relax") else {}
     model = LogisticRegression().fit(ROWS, tiny.two_class_labels(ROWS))
-    reason = make_explainer(method, model).skip_reason(BlackBox(model), FeatureSpace.infer(ROWS))
+    reason = make_explainer(name, model).skip_reason(BlackBox(model), FeatureSpace.infer(ROWS))
     if reason is not None:
         pytest.skip(reason)
-    explanation = ReLAX(model, ROWS, explainer=method, options=options, seed=3).explain_local(ROWS[:4])
-    bare = make_explainer(method, model, seed=3, **options).fit(ROWS).explain(ROWS[:4])
+    explanation = ReLAX(model, ROWS, explainer=name, options=options, seed=3).explain_local(ROWS[:4])
+    bare = make_explainer(name, model, seed=3, **options).fit(ROWS).explain(ROWS[:4])
     assert bare.found.any()
     assert np.array_equal(explanation.counterfactuals.found, bare.found)
     changes = [{**c, "row": row} for row in range(4) for c in explanation.data(row)["counterfactuals"][0]["changes"]]
@@ -284,26 +283,10 @@ def test_show_serves_a_dashboard_with_a_line_a_row(address: str, mixed: Counterf
         assert said in requests.post(f"{address}_dash-update-component", json={**asked, **chosen}, timeout=10).text
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed")
-    with playwright.sync_playwright() as driver:
-        launched = driver.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield launched
-        launched.close()
-
-
 @pytest.fixture
-def page(browser) -> Iterator[Any]:
-    """A page as wide as a notebook; at the end it may not have complained."""
-    opened, complaints = browser.new_page(viewport={"width": 760, "height": 900}), []
-    opened.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    opened.on("pageerror", lambda error: complaints.append(str(error)))
-    yield opened
-    opened.close()
-    assert complaints == []
+def page(new_page) -> Any:
+    """A page as wide as a notebook."""
+    return new_page(viewport={"width": 760, "height": 900})
 
 
 CROWDED = """() => {
@@ -315,6 +298,7 @@ CROWDED = """() => {
 }"""
 
 
+@pytest.mark.browser
 def test_preserved_pages_are_drawn_with_nothing_cut_or_overlapping(page, mixed, tmp_path) -> None:
     found = mixed.counterfactuals.found[:, 0].tolist()
     for key in (None, found.index(True), found.index(False)):
@@ -327,6 +311,7 @@ def test_preserved_pages_are_drawn_with_nothing_cut_or_overlapping(page, mixed, 
         assert (cut, overlapping) == (0, 0)
 
 
+@pytest.mark.browser
 def test_dashboard_and_notebook_cell_draw_the_chosen_row(page, mixed, address, tmp_path) -> None:
     page.goto(address)
     page.get_by_text("Counterfactuals for").wait_for()
@@ -361,6 +346,7 @@ def test_missing_interpret_is_named_with_its_extra(tmp_path: Path) -> None:
     assert said in failed.value.stderr
 
 
+@pytest.mark.install
 def test_wheel_in_a_fresh_environment_plugs_into_interpret(tmp_path: Path) -> None:
     """pip installs the wheel alone; what it depends on is taken from the environment of this test."""
     tree, fresh = tmp_path / "tree", tmp_path / "fresh"

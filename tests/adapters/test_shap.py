@@ -44,6 +44,7 @@ def pairs(draw: st.DrawFn) -> Pair:
     return start, np.where(changed, rng.standard_normal(changed.shape), start[:, None])
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(pair=pairs())
 def test_values_sum_to_the_difference_and_unchanged_features_have_none(pair: Pair) -> None:
@@ -56,6 +57,7 @@ def test_values_sum_to_the_difference_and_unchanged_features_have_none(pair: Pai
     assert (explanation.values[(ends == start[:, None]).all(axis=1)] == 0.0).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None)
 @given(pair=pairs())
 def test_shaps_exact_explainer_gives_the_same_with_the_counterfactuals_as_background(pair: Pair) -> None:
@@ -184,6 +186,7 @@ PLOTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plot", PLOTS)
 def test_plot_of_shap_draws_it(plot: str, mixed: shap.Explanation) -> None:
     file = io.BytesIO()

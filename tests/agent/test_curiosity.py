@@ -25,6 +25,7 @@ def imitate(novelty, visited, steps=150):
         optimizer.step()
 
 
+@pytest.mark.slow
 def test_novelty_falls_with_visits_and_stays_high_where_nobody_was():
     novelty = distillation()
     visited, unseen = states(64), states(64, shift=3.0, seed=1)

@@ -76,6 +76,7 @@ def random_actions(env, allowed, rng):
     return taken, np.where(rng.random(len(taken)) < 0.2, np.round(magnitude), magnitude)  # the ends count too
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "width"), [("three classes", 1), ("three classes", 6), ("labels only", 6), ("shift", 6), ("range", 6)]
 )

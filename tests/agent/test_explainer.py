@@ -11,18 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from reference.tiny import (
-    QUICK,
-    Counting,
-    gaussian_rows,
-    mixed_probabilities,
-    mixed_rows,
-    mixed_space,
-    numbers,
-    three_class_probabilities,
-    two_class_labels,
-    two_class_probabilities,
-)
+from reference import tiny
+from reference.tiny import QUICK, Counting, gaussian_rows, two_class_labels, two_class_probabilities
 from safetensors.torch import save_file
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
@@ -58,6 +48,7 @@ def two_class():
 # Effort
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_changes", [1, 3])
 def test_the_policy_asks_at_most_max_changes_times(max_changes):
     model = Counting(two_class_probabilities)
@@ -83,15 +74,16 @@ def test_refined_is_never_less_sparse_nor_farther_than_the_policy(two_class):
     assert set(refined.stage[refined.found]) == {"refined"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("actions", ["directional", "signed"])
-@pytest.mark.parametrize("model", [two_class_probabilities, two_class_labels, three_class_probabilities])
+@pytest.mark.parametrize("model", [two_class_probabilities, two_class_labels, tiny.three_class_probabilities])
 def test_the_search_contains_the_path_of_the_policy(model, actions):
     """Even of a badly trained policy: what the path solves the search solves, with no more changes."""
     explainer = fitted(model, config=replace(QUICK, steps=4, actions=actions), fallback=False, rows_per_instance=12)
     policy = with_effort(explainer, "policy").explain(QUERIES)
     search = with_effort(explainer, "search").explain(QUERIES)
     solved = policy.found[:, 0]
-    assert 0.05 < solved.mean() < 1.0 or model is three_class_probabilities
+    assert 0.05 < solved.mean() < 1.0 or model is tiny.three_class_probabilities
     assert search.found[solved, 0].all()
     assert (search.sparsity[solved] <= policy.sparsity[solved]).all()
     assert set(search.stage[search.found]) == {"search"}
@@ -124,6 +116,7 @@ def deceptive(rows):
     return np.column_stack([1.0 - positive, positive])
 
 
+@pytest.mark.slow
 def test_the_beam_keeps_the_path_of_the_policy_where_the_score_speaks_against_it():
     rows = gaussian_rows(200, 6)
     explainer = fitted(deceptive, rows, config=replace(QUICK, steps=1))
@@ -157,6 +150,7 @@ def test_the_fallback_solves_what_the_search_cannot():
     assert dearer > found.rows_queried[found.stage[:, 0] == "search"].max()
 
 
+@pytest.mark.slow
 def test_the_status_says_how_many_changes_would_do():
     rows = gaussian_rows(300, 6)
     count = (rows[:, :5] > 0.5).sum(axis=1)
@@ -172,6 +166,7 @@ def test_the_status_says_how_many_changes_would_do():
             assert status == "found"
 
 
+@pytest.mark.slow
 def test_rows_that_nothing_can_flip_are_reported_with_their_closest_attempt():
     def stubborn(rows):
         x = np.asarray(rows, dtype=np.float64)
@@ -189,6 +184,7 @@ def test_rows_that_nothing_can_flip_are_reported_with_their_closest_attempt():
 # Books
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [two_class_probabilities, two_class_labels])
 @pytest.mark.parametrize(
     ("variant", "effort", "n"),
@@ -203,6 +199,7 @@ def test_rows_queried_are_the_rows_the_model_saw(variant, effort, n, model):
     assert (found.rows_queried >= 2).all()
 
 
+@pytest.mark.slow
 def test_rows_queried_count_fine_tuning_cut_short():
     counting = Counting(two_class_probabilities)
     explainer = fitted(counting, variant="local", config=replace(QUICK, steps=4, local_steps=10**5, seconds=0.2))
@@ -226,6 +223,7 @@ class Tied(ClassifierMixin, BaseEstimator):
         return np.column_stack([1.0 - positive, positive])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variant", "effort"), [("global", "policy"), ("global", "search"), ("local", "policy")])
 def test_rows_queried_count_both_questions_where_scores_tie(variant, effort):
     model = Tied()
@@ -279,13 +277,14 @@ def test_a_model_that_answers_labels_only_is_explained():
     assert (two_class_labels(found.to_array()[found.found]) != two_class_labels(QUERIES)[found.found[:, 0]]).all()
 
 
+@pytest.mark.slow
 def test_three_classes_are_targeted_by_one_agent():
-    explainer = fitted(three_class_probabilities, config=replace(QUICK, steps=60))
+    explainer = fitted(tiny.three_class_probabilities, config=replace(QUICK, steps=60))
     for target in (0, 1, 2):
         found = explainer.explain(QUERIES, goal=Goal.to(target))
         assert (found.after[found.found] == target).all()
         assert found.found.mean() > 0.9
-        already = three_class_probabilities(QUERIES).argmax(axis=1) == target
+        already = tiny.three_class_probabilities(QUERIES).argmax(axis=1) == target
         np.testing.assert_array_equal(found.status[:, 0] == "the query meets the goal already", already)
     targets = np.arange(40) % 3
     found = explainer.explain(QUERIES, goal=Goal.to(targets))
@@ -295,12 +294,13 @@ def test_three_classes_are_targeted_by_one_agent():
 
 
 def test_a_regressor_is_shifted():
-    found = fitted(BlackBox(numbers, task="regression"), goal=Goal.shift(2.0)).explain(QUERIES)
+    found = fitted(BlackBox(tiny.numbers, task="regression"), goal=Goal.shift(2.0)).explain(QUERIES)
     assert found.found.mean() > 0.9
-    moved = np.abs(numbers(found.to_array()[:, 0]) - numbers(QUERIES))[found.found[:, 0]]
+    moved = np.abs(tiny.numbers(found.to_array()[:, 0]) - tiny.numbers(QUERIES))[found.found[:, 0]]
     assert moved.min() >= 2.0
 
 
+@pytest.mark.slow
 def test_same_seed_same_counterfactuals(two_class):
     explainer = with_effort(two_class, "search")
     one, again = explainer.explain(QUERIES, n=2), explainer.explain(QUERIES, n=2)
@@ -331,6 +331,7 @@ def test_a_constant_model_is_warned_about_and_answered_honestly():
 # ReLAX-Local
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("effort", ["policy", "refined", "search"])
 def test_local_is_never_worse_than_global_on_any_row(effort):
     config = replace(QUICK, steps=6)
@@ -349,6 +350,7 @@ def test_local_is_never_worse_than_global_on_any_row(effort):
     np.testing.assert_array_equal(locally.values[same], globally.values[same])
 
 
+@pytest.mark.slow
 def test_local_gains_where_global_is_badly_trained():
     config = replace(QUICK, steps=4, local_steps=40)
     options = {"effort": "policy", "config": config, "max_changes": 2}
@@ -356,6 +358,7 @@ def test_local_gains_where_global_is_badly_trained():
     assert fitted(variant="local", **options).explain(QUERIES).found.mean() > globally
 
 
+@pytest.mark.slow
 def test_local_starts_from_global_weights():
     """Without a single update to learn from, a pretrained Local walks Global's paths; one from scratch does not."""
     still = replace(QUICK, steps=60, local_learning_rate=0.0, local_steps=4, exploration_start=0.0, exploration_end=0.0)
@@ -380,6 +383,7 @@ def problem_of(explainer, queries):
     return Problem(explainer.space_, blackbox, values, before, goal, limits, explainer._most_changes(), rows)
 
 
+@pytest.mark.slow
 def test_local_without_pretraining_trains_no_global_agent():
     model = Counting(two_class_probabilities)
     config = replace(QUICK, pretrained=False, local_steps=30)
@@ -402,6 +406,7 @@ def test_local_trains_on_points_within_the_radius():
     assert share == pytest.approx(0.5**4, abs=0.03)  # uniform in the ball
 
 
+@pytest.mark.slow
 def test_local_never_moves_a_row_that_may_not_change():
     """One row has no room left, its neighbour has: the first stays as it is."""
     rows = pd.DataFrame({"grade": pd.Categorical(["a", "b", "c"] * 20, ordered=True), "x": np.linspace(-1, 1, 60)})
@@ -424,8 +429,8 @@ def test_local_never_moves_a_row_that_may_not_change():
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    rows = mixed_rows()
-    explainer = fitted(mixed_probabilities, rows, space=mixed_space(rows), rows_per_instance=24)
+    rows = tiny.mixed_rows()
+    explainer = fitted(tiny.mixed_probabilities, rows, space=tiny.mixed_space(rows), rows_per_instance=24)
     path = tmp_path_factory.mktemp("saved") / "agent"
     explainer.save(path)
     return explainer, path
@@ -438,10 +443,11 @@ def same_answers(one, other):
     np.testing.assert_array_equal(one.rows_queried, other.rows_queried)
 
 
+@pytest.mark.slow
 def test_loaded_gives_identical_answers(saved):
     explainer, path = saved
-    loaded = ReLAX.load(path, model=mixed_probabilities)
-    queries = mixed_rows(25, seed=3)
+    loaded = ReLAX.load(path, model=tiny.mixed_probabilities)
+    queries = tiny.mixed_rows(25, seed=3)
     same_answers(explainer.explain(queries, n=2), loaded.explain(queries, n=2))
     frozen = {"vary": ["smooth", "grade"], "goal": Goal.to(1)}
     same_answers(explainer.explain(queries, **frozen), loaded.explain(queries, **frozen))
@@ -450,13 +456,17 @@ def test_loaded_gives_identical_answers(saved):
     assert loaded.history_.frame().equals(explainer.history_.frame())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "options"),
     [
         (two_class_labels, {}),
         (two_class_probabilities, {"variant": "local", "effort": "policy"}),
-        (BlackBox(numbers, task="regression"), {"goal": Goal.shift(2.0)}),
-        (three_class_probabilities, {"goal": Goal.to(np.int64(1)), "seed": np.int64(3), "max_changes": np.int64(2)}),
+        (BlackBox(tiny.numbers, task="regression"), {"goal": Goal.shift(2.0)}),
+        (
+            tiny.three_class_probabilities,
+            {"goal": Goal.to(np.int64(1)), "seed": np.int64(3), "max_changes": np.int64(2)},
+        ),
         (LogisticRegression().fit(ROWS, two_class_labels(ROWS)), {}),
         (DecisionTreeClassifier(max_depth=4).fit(ROWS, np.array(["no", "yes"])[two_class_labels(ROWS)]), {}),
     ],
@@ -507,22 +517,22 @@ def test_a_truncated_file_is_refused(saved, tmp_path):
     for length in (0, 5, 100, 2000, len(content) // 2, len(content) - 1):
         (tmp_path / "cut").write_bytes(content[:length])
         with pytest.raises(SavedFileError, match=r"cut off"):
-            ReLAX.load(tmp_path / "cut", model=mixed_probabilities)
+            ReLAX.load(tmp_path / "cut", model=tiny.mixed_probabilities)
 
 
 def test_a_foreign_file_is_refused(tmp_path):
     foreign = tmp_path / "foreign"
     foreign.write_bytes(pickle.dumps({"weights": [1, 2, 3]}))
     with pytest.raises(SavedFileError, match="no safetensors file"):
-        ReLAX.load(foreign, model=mixed_probabilities)
+        ReLAX.load(foreign, model=tiny.mixed_probabilities)
     foreign.write_text("a letter to my aunt")
     with pytest.raises(SavedFileError, match="no safetensors file"):
-        ReLAX.load(foreign, model=mixed_probabilities)
+        ReLAX.load(foreign, model=tiny.mixed_probabilities)
     save_file({"weight": torch.zeros(2)}, foreign)
     with pytest.raises(SavedFileError, match=r"not written by ReLAX\.save"):
-        ReLAX.load(foreign, model=mixed_probabilities)
+        ReLAX.load(foreign, model=tiny.mixed_probabilities)
     with pytest.raises(SavedFileError, match="there is no file"):
-        ReLAX.load(tmp_path / "nothing", model=mixed_probabilities)
+        ReLAX.load(tmp_path / "nothing", model=tiny.mixed_probabilities)
 
 
 def rewritten(path, target, change):
@@ -540,7 +550,7 @@ def rewritten(path, target, change):
 def test_a_newer_version_is_refused(saved, tmp_path):
     newer = rewritten(saved[1], tmp_path / "newer", lambda header: json.dumps({**header, "version": 99}))
     with pytest.raises(SavedFileError, match="version 99; this package reads"):
-        ReLAX.load(newer, model=mixed_probabilities)
+        ReLAX.load(newer, model=tiny.mixed_probabilities)
 
 
 @pytest.mark.parametrize(
@@ -558,19 +568,19 @@ def test_a_newer_version_is_refused(saved, tmp_path):
 )
 def test_a_damaged_header_is_refused(saved, tmp_path, change):
     with pytest.raises(SavedFileError):
-        ReLAX.load(rewritten(saved[1], tmp_path / "damaged", change), model=mixed_probabilities)
+        ReLAX.load(rewritten(saved[1], tmp_path / "damaged", change), model=tiny.mixed_probabilities)
 
 
 def test_a_file_is_refused_with_another_kind_of_model(saved, tmp_path):
     _, path = saved
 
     def two_classes(rows):
-        return mixed_probabilities(rows)[:, :2]
+        return tiny.mixed_probabilities(rows)[:, :2]
 
     with pytest.raises(SavedFileError, match="classes"):
         ReLAX.load(path, model=two_classes)
     with pytest.raises(SavedFileError, match="answers otherwise"):
-        ReLAX.load(path, model=lambda rows: mixed_probabilities(rows).argmax(axis=1))
+        ReLAX.load(path, model=lambda rows: tiny.mixed_probabilities(rows).argmax(axis=1))
     with pytest.raises(SavedFileError, match="answers otherwise"):
         ReLAX.load(path, model=BlackBox(lambda rows: np.zeros(len(rows)), task="regression"))
     with pytest.raises((SavedFileError, ModelError)):

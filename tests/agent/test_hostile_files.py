@@ -85,6 +85,7 @@ def test_the_tests_sign_as_save_does(saved, tmp_path):
     assert np.array_equal(loaded.explain(ROWS[:9]).values, explainer.explain(ROWS[:9]).values)
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_is_noticed(saved, tmp_path):
     _, content = saved
     for position in RNG.integers(0, len(content), 300):
@@ -147,6 +148,7 @@ ADDRESSES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("address", "values"), ADDRESSES, ids=["/".join(map(str, address)) for address, _ in ADDRESSES]
 )
@@ -165,6 +167,7 @@ def test_a_header_that_lacks_anything_is_refused(saved, tmp_path):
         refused(tmp_path / "less", signed(outer, text, tensors))
 
 
+@pytest.mark.slow
 def test_weights_that_are_no_numbers_or_of_other_sizes_are_refused(saved, tmp_path):
     outer, header, tensors = parts(saved[1])
     for name in sorted(set(outer) - {"__metadata__"}):
@@ -191,6 +194,7 @@ def test_a_file_that_claims_a_huge_agent_is_refused_before_it_is_made(saved, tmp
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000, "kilobytes"
 
 
+@pytest.mark.slow
 def test_loading_runs_no_code(saved, tmp_path):
     _, content = saved
     (tmp_path / "agent").write_bytes(content)

@@ -8,18 +8,8 @@ import matplotlib.figure
 import numpy as np
 import pytest
 import torch
-from reference.tiny import (
-    QUICK,
-    Counting,
-    gaussian_rows,
-    mixed_probabilities,
-    mixed_rows,
-    mixed_space,
-    numbers,
-    three_class_probabilities,
-    two_class_labels,
-    two_class_probabilities,
-)
+from reference import tiny
+from reference.tiny import QUICK, Counting, gaussian_rows, two_class_labels, two_class_probabilities
 
 from relax_plugin import BlackBox, FeatureSpace, Goal, ReLAX, ReLAXConfig
 from relax_plugin.agent.environment import CounterfactualEnv
@@ -78,6 +68,7 @@ def with_everything():
     return fitted(EVERYTHING)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ingredient", INGREDIENTS)
 def test_an_ingredient_switched_off_changes_what_is_learned(with_everything, ingredient):
     without = fitted(replace(EVERYTHING, **INGREDIENTS[ingredient]))
@@ -99,6 +90,7 @@ def test_same_seed_same_weights(with_everything):
     assert again.history_.frame()[kept].equals(with_everything.history_.frame()[kept])
 
 
+@pytest.mark.slow
 def test_training_earns_its_keep():
     """A trained agent solves unseen rows that the same agent untrained does not."""
     unseen = gaussian_rows(seed=9)
@@ -120,13 +112,14 @@ def test_the_letter_of_the_paper_trains_and_runs():
     assert (found.after[found.found] != found.before[found.found[:, 0]]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "goal"),
     [
         (two_class_labels, None),
-        (three_class_probabilities, Goal.to(2)),
-        (BlackBox(numbers, task="regression"), Goal.shift(2.0)),
-        (BlackBox(numbers, task="regression"), Goal.between(3.0, 9.0)),
+        (tiny.three_class_probabilities, Goal.to(2)),
+        (BlackBox(tiny.numbers, task="regression"), Goal.shift(2.0)),
+        (BlackBox(tiny.numbers, task="regression"), Goal.between(3.0, 9.0)),
     ],
     ids=["labels only", "targeted", "shift", "range"],
 )
@@ -136,9 +129,10 @@ def test_every_kind_of_goal_is_learned(model, goal):
     assert explainer.explain(gaussian_rows(seed=5)).found.mean() > 0.6
 
 
+@pytest.mark.slow
 def test_mixed_features_are_learned():
-    rows = mixed_rows()
-    explainer = fitted(replace(QUICK, steps=40), mixed_probabilities, rows, space=mixed_space(rows))
+    rows = tiny.mixed_rows()
+    explainer = fitted(replace(QUICK, steps=40), tiny.mixed_probabilities, rows, space=tiny.mixed_space(rows))
     assert explainer.history_.frame()["validity"].max() > 0.5
 
 
@@ -181,6 +175,7 @@ class ScriptedValidation:
         return {"validity": 0.5, "objective": self.objectives[len(self.weights) - 1]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [20, 21, 40])  # to the end, and interrupted at the sixth validation
 def test_the_weights_of_the_best_validation_are_kept(steps):
     values, config = gaussian_rows(), replace(SHORT, steps=steps, validate_every=4)
@@ -293,8 +288,8 @@ def test_validation_rows_are_never_starts():
 
 
 def test_a_goal_that_every_validation_row_meets_still_trains():
-    model = BlackBox(numbers, task="regression")
-    rows = ROWS[np.abs(numbers(ROWS)) < 2.0]
+    model = BlackBox(tiny.numbers, task="regression")
+    rows = ROWS[np.abs(tiny.numbers(ROWS)) < 2.0]
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         explainer = fitted(replace(SHORT, patience=1), model, rows, goal=Goal.between(-2.0, 2.0))
@@ -369,9 +364,9 @@ def test_starts_are_balanced_over_classes():
 
 
 def test_starts_lie_within_the_space():
-    rows = mixed_rows()
-    space = mixed_space(rows)
-    blackbox = BlackBox(mixed_probabilities, space)
+    rows = tiny.mixed_rows()
+    space = tiny.mixed_space(rows)
+    blackbox = BlackBox(tiny.mixed_probabilities, space)
     values = space.values(rows)
     blackbox.learn(values)
     starts = draw_starts(values, blackbox, Goal.flip(), 3, QUICK, np.random.default_rng(0)).start
@@ -395,7 +390,7 @@ def test_without_mixture_starts_are_training_rows():
 
 def test_several_classes_are_trained_targeted_and_untargeted():
     space = FeatureSpace.infer(ROWS)
-    blackbox = BlackBox(three_class_probabilities, space)
+    blackbox = BlackBox(tiny.three_class_probabilities, space)
     blackbox.learn(ROWS)
     starts = draw_starts(ROWS, blackbox, Goal.flip(), 3, QUICK, np.random.default_rng(0))
     wanted = starts.goal.wanted.sum(axis=1)
@@ -405,8 +400,8 @@ def test_several_classes_are_trained_targeted_and_untargeted():
 
 
 def test_random_masks_leave_something_free():
-    rows = mixed_rows()
-    space = mixed_space(rows)
+    rows = tiny.mixed_rows()
+    space = tiny.mixed_space(rows)
     config = replace(QUICK, masked_share=1.0, mask_rate=1.0, bounded_share=1.0)
     start = np.repeat(space.values(rows), 20, axis=0)
     limits = random_limits(space, start, config, np.random.default_rng(0))

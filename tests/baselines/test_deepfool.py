@@ -102,6 +102,7 @@ def test_chunks_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> Non
     np.testing.assert_allclose(explainer.explain(ROWS[:20]).values, together.values, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_a_module_is_explained_as_it_is(outputs: int) -> None:
     weights = torch.tensor([[1.0, -0.1, 5.0, 0.2], [-1.0, 0.1, -5.0, -0.2]])

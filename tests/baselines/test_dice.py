@@ -44,6 +44,7 @@ def make(name: str, model: Any, space: FeatureSpace | None = None, **options: An
     return make_explainer(name, model, space, **{**quick, **options})
 
 
+@pytest.mark.slow
 @every_method
 def test_each_query_pays_for_its_own_rows_and_is_explained_alike_alone_or_in_a_batch(name: str) -> None:
     asked = [0]
@@ -79,6 +80,7 @@ def test_what_may_change_and_into_what_is_handed_to_dice(name: str) -> None:
     assert told[0]["permitted_range"] == {"f0": [oslo, rome], "f1": [23.0, 29.0], "f2": [-1.0, -1.0]}
 
 
+@pytest.mark.slow
 def test_kdtree_keeps_to_training_rows_that_agree_in_what_may_not_change() -> None:
     result = make("dice-kdtree", mixed_chances).fit(MIXED).explain(MIXED[:20], vary=["age", "rate"])
     assert {"kdtree", "kdtree, projected"} == set(result.stage[result.found].tolist())
@@ -88,6 +90,7 @@ def test_kdtree_keeps_to_training_rows_that_agree_in_what_may_not_change() -> No
     assert (frame["town"].to_numpy() == MIXED["town"].to_numpy()[frame["query_id"]]).all()
 
 
+@pytest.mark.slow
 @every_method
 @pytest.mark.parametrize("wanted", [0, 1])
 def test_a_least_probability_is_reached_for_either_class(name: str, wanted: int) -> None:
@@ -100,6 +103,7 @@ def test_a_least_probability_is_reached_for_either_class(name: str, wanted: int)
     assert (chances(weaker)[:, wanted] < 0.9).any(), "or the threshold would not be tested"
 
 
+@pytest.mark.slow
 @every_method
 def test_each_of_three_classes_is_reached(name: str) -> None:
     explainer = make(name, three_classes).fit(NUMBERS)
@@ -111,6 +115,7 @@ def test_each_of_three_classes_is_reached(name: str) -> None:
         assert (three_classes(frame[list(NUMBERS)]).argmax(axis=1) == targets[frame["query_id"]]).all()
 
 
+@pytest.mark.slow
 @every_method
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_a_shift_takes_the_side_that_can_be_reached(name: str, sign: float) -> None:
@@ -147,6 +152,7 @@ def test_what_was_found_is_kept_when_rows_run_out_in_post_hoc_sparsity() -> None
     assert (result.rows_queried <= 8 + 2).all()
 
 
+@pytest.mark.slow
 @every_method
 def test_a_limit_of_changes_is_kept_by_undoing_and_said_in_the_stage(name: str) -> None:
     free = make(name, chances).fit(NUMBERS).explain(NUMBERS[:8])
@@ -180,6 +186,7 @@ def test_without_dice_ml_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         make("dice-kdtree", chances).fit(NUMBERS)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 @pytest.mark.parametrize("method", ["kdtree", "random"])
 def test_the_rows_are_those_of_dice_ml_itself(method: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,6 +120,7 @@ def test_a_path_of_too_many_changes_is_left_out() -> None:
 # Against the loop.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("margins", [(0.1,), (0.5, 0.01, 1.0)], ids=str)
 @pytest.mark.parametrize("kind", list(TARGETS))
 @pytest.mark.parametrize("name", list(MODELS))
@@ -260,6 +261,7 @@ def test_other_models_are_skipped_with_a_reason() -> None:
 # Before the judge.
 
 
+@pytest.mark.slow
 def test_the_judge_confirms_what_is_found_and_is_told_why_a_task_is_skipped() -> None:
     unit = Unit("diabetes/ada", Method.parse("feat-tweak"), 0, rows=30)
     rows = judge(unit, unit.load())

@@ -95,6 +95,7 @@ def test_paths_name_every_test_on_the_way_to_a_leaf() -> None:
 # The descent.
 
 
+@pytest.mark.slow
 def test_a_query_ends_just_beyond_the_threshold() -> None:
     model = stump()
     cut = read_trees(model).cuts[1][0]
@@ -105,6 +106,7 @@ def test_a_query_ends_just_beyond_the_threshold() -> None:
     assert (result.stage == "gradient").all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(TARGETS))
 @pytest.mark.parametrize("name", ["forest", "adaboost", "gradient boosting", "xgboost", "lightgbm"])
 def test_every_family_is_turned_with_one_setting(name: str, kind: str) -> None:
@@ -122,6 +124,7 @@ def test_a_target_of_its_own_is_reached() -> None:
     assert (model.predict(result.frame[NAMES]) == targets[result.found[:, 0]]).all()
 
 
+@pytest.mark.slow
 def test_more_weight_on_distance_ends_nearer() -> None:
     model = RandomForestClassifier(20, random_state=0).fit(ROWS, TARGETS["two"])
     light, heavy = (
@@ -133,6 +136,7 @@ def test_more_weight_on_distance_ends_nearer() -> None:
     assert near < far
 
 
+@pytest.mark.slow
 def test_the_reverted_form_has_no_change_that_can_be_undone() -> None:
     model = RandomForestClassifier(20, random_state=0).fit(ROWS, TARGETS["two"])
     dense = Focus(model, SPACE, **QUICK).fit(ROWS).explain(ROWS[:30])
@@ -148,6 +152,7 @@ def test_the_reverted_form_has_no_change_that_can_be_undone() -> None:
             assert model.predict(pd.DataFrame([without], columns=NAMES)) == before[query]
 
 
+@pytest.mark.slow
 def test_few_changes_are_kept_to_where_that_is_asked() -> None:
     model = RandomForestClassifier(20, random_state=0).fit(ROWS, TARGETS["two"])
     result = Focus(model, SPACE, max_changes=2, **QUICK).fit(ROWS).explain(ROWS[:30])
@@ -173,6 +178,7 @@ def test_trees_without_a_test_have_no_counterfactuals() -> None:
     assert result.status[0, 0] == "none was found in 5 steps of gradient descent"
 
 
+@pytest.mark.slow
 def test_chunks_of_queries_do_not_change_what_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     explainer = Focus(RandomForestClassifier(10, random_state=0).fit(ROWS, TARGETS["two"]), SPACE, **QUICK).fit(ROWS)
     together = explainer.explain(ROWS[:11])
@@ -193,6 +199,7 @@ def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
 # Before the judge.
 
 
+@pytest.mark.slow
 def test_the_judge_confirms_what_is_found() -> None:
     unit = Unit("diabetes/ada", Method.parse("focus:iterations=300,learning_rate=0.05,reverted=True"), 0, rows=20)
     rows = judge(unit, unit.load())

@@ -114,6 +114,7 @@ def check(result: Counterfactuals, slow: list[float]) -> None:
     assert set(result.status[~result.found]) <= {proofs, "no feature of it may change"}
 
 
+@pytest.mark.slow
 @every_space
 @every_model
 def test_what_is_called_optimal_is_the_nearest_of_all_rows(which: tuple[str, str], space: str) -> None:
@@ -123,6 +124,7 @@ def test_what_is_called_optimal_is_the_nearest_of_all_rows(which: tuple[str, str
             check(explain(which, space, goal, from_nothing), slow)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 2])
 @every_space
 def test_with_few_changes_it_is_the_nearest_row_of_so_few(space: str, most: int) -> None:
@@ -141,6 +143,7 @@ def test_constraints_of_the_call_hold() -> None:
     assert result.found.any()
 
 
+@pytest.mark.slow
 def test_it_agrees_with_the_floor_where_that_is_the_question() -> None:
     task = load_task("breast_cancer/rf")
     queries = task.X_test[:4]
@@ -156,6 +159,7 @@ def test_it_agrees_with_the_floor_where_that_is_the_question() -> None:
         assert result.proximity[0, 0] == pytest.approx(best.distance[row], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_out_of_time_the_best_row_known_is_offered_and_not_called_optimal() -> None:
     task = load_task("wave2/xgb")
     mace = make_explainer("mace", task.model, task.space, seconds_per_row=0.05).fit(task.X_train)
@@ -173,6 +177,7 @@ def test_out_of_time_without_a_row_is_a_status() -> None:
     assert set(result.status[:, 0]) == {"none was found within 1e-09 s"}
 
 
+@pytest.mark.slow
 def test_answers_do_not_depend_on_the_other_queries() -> None:
     which = ("even forest", "three")
     mace = make_explainer("mace", fitted(which), SPACES["free"], seconds_per_row=60.0).fit(ROWS)
@@ -188,6 +193,7 @@ def test_the_model_is_asked_for_the_query_and_the_proof_only() -> None:
     assert result.rows_queried[0] <= 4
 
 
+@pytest.mark.slow
 def test_several_counterfactuals_change_different_features() -> None:
     mace = make_explainer("mace", fitted(("even forest", "two")), SPACES["free"]).fit(ROWS)
     result = mace.explain(QUERIES, n=2)

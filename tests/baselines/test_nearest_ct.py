@@ -74,6 +74,7 @@ def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(nearest_ct, name, size)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("reverted", [False, True])
 def test_pieces_of_any_size_give_the_order_and_the_answers_of_the_whole(reverted: bool) -> None:
@@ -110,6 +111,7 @@ def test_another_category_is_as_far_as_one_standard_deviation(number: float, nea
     assert result.changes()["feature"].tolist() == [nearer]
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_queries_times_training_rows() -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(200_000, 4))

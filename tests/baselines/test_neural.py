@@ -75,6 +75,7 @@ REGRESSORS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_a_copied_classifier_answers_as_the_library_does(name: str) -> None:
     model, labels = CLASSIFIERS[name]

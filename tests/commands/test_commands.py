@@ -52,6 +52,7 @@ def test_help_comes_without_importing_torch() -> None:
     assert done.stdout.splitlines()[-1] == "False"
 
 
+@pytest.mark.slow
 def test_list_names_every_method_and_task_with_what_it_supports(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
@@ -70,6 +71,7 @@ def test_list_names_every_method_and_task_with_what_it_supports(capsys: pytest.C
     assert "[dice]" in text and "[nan]" not in text
 
 
+@pytest.mark.slow
 def test_bench_prints_the_table_it_stores(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = files(results)
     assert main(["bench", *QUICK, "--output", str(results), "--json"]) == 0
@@ -87,12 +89,14 @@ def test_bench_prints_the_table_it_stores(results: Path, capsys: pytest.CaptureF
     assert f"relax-plugin report {results}" in text
 
 
+@pytest.mark.slow
 def test_bench_remembers_commands_and_versions(results: Path) -> None:
     first = Store(results).notes()[0]
     assert first["command"].startswith("relax-plugin ")
     assert {"python", "torch", "numpy", "scikit-learn", "relax-plugin"} <= set(first["versions"])
 
 
+@pytest.mark.slow
 def test_bench_says_by_its_exit_code_that_a_method_was_ended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -133,6 +137,7 @@ def test_bench_refuses_what_it_cannot_run(
     assert not (tmp_path / "new" / "units").exists() or not any((tmp_path / "new" / "units").iterdir())
 
 
+@pytest.mark.slow
 def test_bench_refuses_a_folder_of_other_settings(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = files(results)
     other = [argument if argument != "6" else "5" for argument in QUICK]
@@ -152,6 +157,7 @@ def test_budgets_vary_the_methods_that_have_one() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_an_interrupted_bench_stops_at_once_and_leaves_no_process(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "relax_plugin.cli", "bench", "--tasks", "sonar/mlp", "--seeds", "1"]
     arguments = [*command, "--methods", "nearest-ct", "relax-local", "--output", str(tmp_path)]
@@ -166,6 +172,7 @@ def test_an_interrupted_bench_stops_at_once_and_leaves_no_process(tmp_path: Path
     assert load_rows(tmp_path)["method"].unique().tolist() == ["nearest-ct"]
 
 
+@pytest.mark.slow
 def test_report_writes_a_page_of_the_stored_rows(
     results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -181,6 +188,7 @@ def test_report_writes_a_page_of_the_stored_rows(
     assert "holds no results" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_report_prints_any_table(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for table, column in (("validity-at-k", "k"), ("anytime", "rows"), ("by-class", "class"), ("failures", None)):
         assert main(["report", str(results), "--table", table, "--json"]) == 0
@@ -191,6 +199,7 @@ def test_report_prints_any_table(results: Path, capsys: pytest.CaptureFixture[st
         assert all(column in line for line in lines)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_written_is_refused(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "file"
     file.write_text("")

@@ -76,6 +76,7 @@ def test_a_file_that_ends_the_program_is_refused(
 # Readers that stop reading.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -104,6 +105,7 @@ def test_a_closed_pipe_is_quiet(folder: Path, arguments: list[str], buffered: bo
     assert "BrokenPipe" not in err and "Traceback" not in err and "ignored" not in err
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_of_messages_is_quiet_too(folder: Path) -> None:
     process = subprocess.Popen(
         [*COMMAND, *EXPLAIN, "--model", "model.joblib"],
@@ -168,6 +170,7 @@ class Started:
         return said
 
 
+@pytest.mark.slow
 def test_an_interrupted_explain_writes_nothing(folder: Path, tmp_path: Path) -> None:
     joblib.dump(Misbehaving("sleeps", 2), tmp_path / "asleep.joblib")
     (tmp_path / "train.csv").write_bytes((folder / "train.csv").read_bytes())
@@ -180,12 +183,14 @@ def test_an_interrupted_explain_writes_nothing(folder: Path, tmp_path: Path) -> 
     assert (tmp_path / "out.csv").read_text() == "old"
 
 
+@pytest.mark.slow
 def test_an_interrupted_start_is_no_traceback(folder: Path) -> None:
     started = Started([*EXPLAIN, "--model", "model.joblib", "--method", "relax-global"], folder)
     started.wait_until(lambda: "loading it runs" in started.errors.read_text())
     assert "Traceback" not in started.interrupt()
 
 
+@pytest.mark.slow
 def test_an_interrupted_reproduction_keeps_what_is_done_and_leaves_no_process(tmp_path: Path) -> None:
     models = tmp_path / "out" / "quick" / "units" / "models"
     started = Started(["reproduce", "--quick", "--output", "out"], tmp_path)

@@ -80,6 +80,7 @@ def test_first_ten_rows_are_explained_unless_others_are_named(run):
     assert "Left out of train.csv, since they are no features: approved." in done.err
 
 
+@pytest.mark.slow
 def test_rows_keep_their_numbers_in_table_sentences_and_json(run):
     done = run("--rows", "7", "3")
     assert [line.split(":")[0] for line in done.out.splitlines() if line.startswith("Row")] == ["Row 7", "Row 3"]
@@ -88,6 +89,7 @@ def test_rows_keep_their_numbers_in_table_sentences_and_json(run):
     assert "2 of 2 rows have a counterfactual" in done.err
 
 
+@pytest.mark.slow
 def test_queries_may_have_their_columns_in_another_order(run, folder, tmp_path):
     rows = pd.read_csv(folder / "train.csv").iloc[[5, 6]]
     rows[rows.columns[::-1]].to_csv(tmp_path / "queries.csv", index=False)
@@ -107,6 +109,7 @@ def test_a_category_that_looks_like_a_number_stays_text_in_queries(run, folder, 
     assert run("--queries", str(tmp_path / "queries.csv"), **files).code == 0
 
 
+@pytest.mark.slow
 def test_json_lists_changes_and_reasons(run):
     done = run(*ROWS, "--to", "yes", "--vary", "town", "--json")
     lines = json.loads(done.out)
@@ -172,6 +175,7 @@ def test_min_probability_is_reached(explained, folder):
     assert len(found) and (chances.max(axis=1) >= 0.95).all()
 
 
+@pytest.mark.slow
 def test_shift_and_between_are_goals_of_regressors(explained):
     found, _ = explained("--shift", "-1.5", model="points.joblib")
     assert len(found) == 16 and ((found["after"] - found["before"]).abs() >= 1.5).all()
@@ -181,6 +185,7 @@ def test_shift_and_between_are_goals_of_regressors(explained):
     assert (found["after"] <= 3).all() and (found["after"] < 2.5).any()
 
 
+@pytest.mark.slow
 def test_n_asks_for_several(explained):
     found, _ = explained("-n", "3")
     assert found.groupby("query_id").size().max() == 3
@@ -190,6 +195,7 @@ def test_n_asks_for_several(explained):
 # What may change.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "kept"),
     [
@@ -226,6 +232,7 @@ def test_bounds_of_categories_and_bools_are_typed_as_text(explained):
     assert (free["town"] == "Bonn")[free["town"] != start["town"]].any()
 
 
+@pytest.mark.slow
 def test_bounds_may_be_wider_than_the_data(explained):
     wide = ["--vary", "income", "--to", "yes"]
     assert len(explained(*wide, "--bounds", "income=0:5000")[0]) > len(explained(*wide)[0])
@@ -248,6 +255,7 @@ def test_numbers_named_categorical_take_only_values_of_the_data(run, folder, tmp
 # Methods.
 
 
+@pytest.mark.slow
 def test_method_option_and_seed_count(run):
     rows = ["--rows", "1", "2", "3", "4", "-n", "2", "--json"]
     default = run(*rows).out

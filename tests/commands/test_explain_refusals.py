@@ -20,6 +20,7 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "files", "sentence"),
     [

@@ -93,6 +93,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_refused_command_imports_nothing_heavy(folder: Path) -> None:
     told = subprocess.run(
         [sys.executable, "-c", WATCHED, json.dumps([REFUSED, HEAVY])], cwd=folder, capture_output=True, text=True

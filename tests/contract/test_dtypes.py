@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from reference.every_explainer import every_explainer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from relax_plugin import Counterfactuals, ReLAXConfig, list_explainers, make_explainer
+from relax_plugin import Counterfactuals, ReLAXConfig, make_explainer
 from relax_plugin.errors import UnsupportedError
-
-every_explainer = pytest.mark.parametrize("name", list_explainers())
 
 SMALL = ReLAXConfig(steps=2, episodes=8, updates_per_step=1, hidden=8, start_pool=64, local_steps=2, local_episodes=2)
 QUICK: dict[str, dict[str, Any]] = {
@@ -95,6 +94,7 @@ def assert_holds(result: Counterfactuals, model: Any, queries: Any) -> None:
         assert restored.dtype == queries.dtype
 
 
+@pytest.mark.slow
 @every_explainer
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.filterwarnings("ignore:X has feature names", "ignore:X does not have valid feature names")
@@ -112,6 +112,7 @@ def test_rows_of_every_dtype_are_explained(name: str, container: str) -> None:
     assert result.found[:, 0].any()
 
 
+@pytest.mark.slow
 @every_explainer
 @pytest.mark.parametrize("kind", LABELS)
 def test_labels_of_every_dtype_are_told_and_turned(name: str, kind: str) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from reference.every_explainer import every_explainer
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
@@ -44,9 +45,6 @@ from relax_plugin.errors import (
     UnsupportedError,
 )
 from relax_plugin.problem import Problem, Proposals
-
-EVERY = list_explainers()
-every_explainer = pytest.mark.parametrize("name", EVERY)
 
 SMALL = ReLAXConfig(steps=30, episodes=32, updates_per_step=1, hidden=16, start_pool=256, validate_every=30)
 SMALL_LOCAL = replace(SMALL, local_steps=5, local_episodes=4, local_updates=1)
@@ -254,6 +252,7 @@ def test_what_is_found_flips_the_model_and_keeps_every_constraint(name: str) -> 
     assert ((frame[names].astype(object) != original.astype(object)).sum(axis=1) <= 3).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOOKS_INSIDE)
 def test_a_model_that_is_looked_into_is_turned_within_every_constraint(name: str) -> None:
     """In place of `mixed_model`, which has categories, and neither trees nor a gradient."""
@@ -322,6 +321,7 @@ def test_the_closest_attempt_of_an_unsolved_query_is_not_called_found(name: str)
 # Same seed, same answer; nobody else's random numbers.
 
 
+@pytest.mark.slow
 @every_explainer
 def test_same_seed_same_counterfactuals(name: str) -> None:
     first = on_mixed(name).explain(MIXED[:8], n=2)
@@ -346,6 +346,7 @@ def test_global_random_state_is_left_alone(name: str) -> None:
     assert torch.get_num_threads() == threads
 
 
+@pytest.mark.slow
 @every_explainer
 def test_the_global_random_state_does_not_change_the_answer(name: str) -> None:
     frames = []
@@ -356,6 +357,7 @@ def test_the_global_random_state_does_not_change_the_answer(name: str) -> None:
     pd.testing.assert_frame_equal(*frames, check_exact=True)
 
 
+@pytest.mark.slow
 @every_explainer
 def test_the_rows_handed_in_are_not_touched(name: str) -> None:
     queries = MIXED[:5].copy()
@@ -524,6 +526,7 @@ def test_whole_numbers_as_queries_of_fractional_features(name: str) -> None:
 # Options of the call.
 
 
+@pytest.mark.slow
 @every_explainer
 @pytest.mark.parametrize("most", [1, 2])
 def test_no_more_than_max_changes_are_made(name: str, most: int) -> None:
@@ -536,6 +539,7 @@ def test_no_more_than_max_changes_are_made(name: str, most: int) -> None:
     assert ((frame[list(MIXED)].astype(object) != original.astype(object)).sum(axis=1) <= most).all()
 
 
+@pytest.mark.slow
 @every_explainer
 def test_only_what_vary_names_is_changed(name: str) -> None:
     queries = MIXED[:20]
@@ -546,6 +550,7 @@ def test_only_what_vary_names_is_changed(name: str) -> None:
     assert set(again.changes()["feature"]) - {"amount", "town"}, "the next call is free again"
 
 
+@pytest.mark.slow
 @every_explainer
 def test_changed_cells_lie_within_the_bounds_of_the_call(name: str) -> None:
     queries = MIXED[:20]
@@ -560,6 +565,7 @@ def test_changed_cells_lie_within_the_bounds_of_the_call(name: str) -> None:
     assert (to["rate"] >= -0.55).all()
 
 
+@pytest.mark.slow
 @every_explainer
 def test_several_counterfactuals_are_distinct_and_each_is_valid(name: str) -> None:
     queries = MIXED[:12]
@@ -677,6 +683,7 @@ class Strict:
         return np.where(self.predict_proba(rows)[:, 1] >= 0.8, "yes", "no")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"effort": "policy"}, {"effort": "refined"}, {"variant": "local"}], ids=str)
 def test_every_effort_of_relax_delivers_only_what_is_valid(options: dict[str, Any]) -> None:
     config = replace(SMALL_LOCAL, pretrained=False) if "variant" in options else SMALL
@@ -750,8 +757,9 @@ def test_a_method_that_claims_too_much_is_not_believed(offer: list[float], valid
 
 
 def test_the_registry_has_the_methods_of_the_contract() -> None:
-    assert {"relax-global", "relax-local", "greedy", "move-table"} <= set(EVERY)
-    assert len(EVERY) == len(set(EVERY))
+    every = list_explainers()
+    assert {"relax-global", "relax-local", "greedy", "move-table"} <= set(every)
+    assert len(every) == len(set(every))
 
 
 def test_an_unknown_explainer_is_refused_with_the_nearest_one() -> None:

@@ -85,6 +85,7 @@ def test_a_grid_of_any_size_keeps_its_bounds_and_its_points(low, step):
     assert limits.kept(projected, start).all() and (violations(space, limits, start, projected) == 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("step", [1e-13, 1e-5, 1e-3, 0.1, 1 / 3, 7.0])
 @pytest.mark.parametrize("size", [1, 30, 1e3, 8e4, 1e12])

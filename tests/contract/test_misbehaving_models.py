@@ -84,6 +84,7 @@ def explained(name, model, rows=ROWS, **call):
         return make_explainer(name, model, **options).fit(rows).explain(rows[:24], **call)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("container", ["frame", "array"])
 def test_a_model_that_writes_into_its_input_changes_neither_answers_nor_queries(name, container):
@@ -97,6 +98,7 @@ def test_a_model_that_writes_into_its_input_changes_neither_answers_nor_queries(
     assert (Honest().predict(delivered) != before).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_a_model_that_sets_the_global_seeds_changes_nothing(name):
     expected, result = explained(name, Honest()), explained(name, Seeding())
@@ -132,6 +134,7 @@ def raise_(error):
     raise error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("act", "sentence"),
     [
@@ -281,6 +284,7 @@ def test_a_torch_module_in_training_mode_answers_the_same_in_threads():
 # A fit that does not end.
 
 
+@pytest.mark.slow
 def test_an_interrupted_fit_leaves_nothing_half(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -336,6 +340,7 @@ class OneClass:
         return np.full(len(rows), "yes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("effort", ["search", "refined", "policy"])
 @pytest.mark.parametrize("actions", ["directional", "signed"])
 def test_a_model_of_one_class_has_no_counterfactuals_and_its_attempts_are_numbers(effort, actions):
@@ -358,6 +363,7 @@ class Tied:
         return (rows["t"] == "y").to_numpy().astype(int)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", range(6))
 @pytest.mark.parametrize("name", ["greedy", "move-table", "surrogate-search", "relax-global"])
 def test_an_attempt_that_meets_the_goal_by_predict_is_found_though_fit_saw_no_tie(name, place):

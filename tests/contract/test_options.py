@@ -93,6 +93,7 @@ def assert_names(error: InputError, option: str, value: Any) -> None:
     assert sentence.endswith((".", "?"))
 
 
+@pytest.mark.slow
 @every_option
 def test_a_wrong_value_is_refused_by_fit_and_again_by_explain(name: str, option: str, kind: type) -> None:
     explainer = fitted(name)
@@ -111,6 +112,7 @@ def test_a_wrong_value_is_refused_by_fit_and_again_by_explain(name: str, option:
     assert explainer.explain(ROWS[:2]).found.shape == (2, 1), "and once it is right again, it explains as before"
 
 
+@pytest.mark.slow
 @counts
 def test_a_huge_count_is_refused_or_does_no_harm(name: str, option: str) -> None:
     for value in HUGE:
@@ -122,6 +124,7 @@ def test_a_huge_count_is_refused_or_does_no_harm(name: str, option: str) -> None
             assert result.found.any()
 
 
+@pytest.mark.slow
 @counts
 def test_a_whole_number_may_be_written_as_a_float_or_by_numpy(name: str, option: str) -> None:
     right = make(name).get_params(deep=False)[option]

@@ -186,6 +186,7 @@ def test_a_narrow_range_is_met_although_the_whole_way_leads_beyond_it():
     assert result.sparsity[result.found].mean() < 1.5
 
 
+@pytest.mark.slow
 def test_an_answer_between_the_query_and_the_bound_is_found():
     """Both bounds of x lie outside of the band, and so does its median."""
     rows = np.random.default_rng(0).uniform(-3.0, 3.0, (600, 3))
@@ -200,6 +201,7 @@ def test_an_answer_between_the_query_and_the_bound_is_found():
     assert explainer.explain(outside).found.mean() > 0.9
 
 
+@pytest.mark.slow
 def test_a_model_whose_threshold_its_scores_do_not_tell_is_not_imagined(caplog):
     rows = np.random.default_rng(0).standard_normal((400, 3))
     noise = np.random.default_rng(1).standard_normal(400)

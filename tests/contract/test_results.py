@@ -302,6 +302,7 @@ def arrows_of(axes: Any) -> list[Any]:
     return [text for text in axes.texts if getattr(text, "arrow_patch", None) is not None]
 
 
+@pytest.mark.slow
 def test_the_plot_has_a_line_for_each_changed_feature() -> None:
     result = mixed(n=2)
     figure = result.plot(3)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars
 import pytest
+from reference.every_explainer import every_explainer
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
@@ -17,10 +18,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from relax_plugin import FeatureSpace, Goal, ReLAXConfig, list_explainers, make_explainer
+from relax_plugin import FeatureSpace, Goal, ReLAXConfig, make_explainer
 from relax_plugin.errors import InputError, MissingValueError, UnsupportedError
-
-every_explainer = pytest.mark.parametrize("name", list_explainers())
 
 TRAINED: dict[str, Any] = {
     "config": ReLAXConfig(steps=30, episodes=32, updates_per_step=1, hidden=16, start_pool=256, local_steps=5),
@@ -70,6 +69,7 @@ def fit(explainer: Any, rows: Any) -> Any:
         pytest.skip(str(error))
 
 
+@pytest.mark.slow
 @every_explainer
 def test_a_pipeline_over_raw_columns_is_explained_in_its_own_columns(name: str) -> None:
     result = fit(make(name, pipeline()), RAW).explain(RAW[:10], vary=["income", "owner", "grade"])
@@ -106,6 +106,7 @@ def test_clone_leaves_the_fitted_model_fitted(name: str) -> None:
     check_is_fitted(clone([explainer])[0].model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["relax-global", "greedy"])
 def test_a_polars_frame_is_explained_as_the_same_rows_of_pandas(name: str) -> None:
     rows = RAW.drop(columns="grade").reset_index(drop=True)

@@ -18,6 +18,8 @@ from relax_plugin import list_explainers
 from relax_plugin.evaluation.runner import load_rows
 from relax_plugin.registry import explainer_class
 
+pytestmark = pytest.mark.install
+
 ROOT = Path(__file__).resolve().parents[2]
 TASK = "diabetes/ada"
 

@@ -11,30 +11,18 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from reference import tiny
+from reference.every_explainer import every_explainer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from relax_plugin import CounterfactualExplainer, Counterfactuals, Goal, ReLAXConfig, list_explainers, make_explainer
-
-EVERY = list_explainers()
-every_explainer = pytest.mark.parametrize("name", EVERY)
+from relax_plugin import CounterfactualExplainer, Counterfactuals, Goal, make_explainer
 
 THREADS = 8
 ROUNDS = 2
-SMALL = ReLAXConfig(
-    steps=20,
-    episodes=32,
-    updates_per_step=1,
-    hidden=16,
-    start_pool=256,
-    validate_every=20,
-    local_steps=4,
-    local_episodes=4,
-    local_updates=1,
-)
 QUICK: dict[str, dict[str, Any]] = {
-    "relax-global": {"config": SMALL, "progress": False},
-    "relax-local": {"config": SMALL, "progress": False},
+    "relax-global": {"config": tiny.QUICK, "progress": False},
+    "relax-local": {"config": tiny.QUICK, "progress": False},
     "dice-random": {"sample_size": 100},
     "lore": {"population": 80, "generations": 3},
     "focus": {"iterations": 30, "learning_rate": 0.2},
@@ -152,6 +140,7 @@ def assert_same(first: Counterfactuals, second: Counterfactuals) -> None:
     np.testing.assert_array_equal(first.rows_queried, second.rows_queried)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hurried_switches")
 @every_explainer
 def test_threads_give_the_answers_and_the_counts_of_one_call_after_the_other(name: str) -> None:
@@ -163,6 +152,7 @@ def test_threads_give_the_answers_and_the_counts_of_one_call_after_the_other(nam
             assert_same(alone, together)
 
 
+@pytest.mark.slow
 @every_explainer
 def test_explaining_on_threads_leaves_the_process_as_it_was(name: str) -> None:
     explainer = fitted(name)

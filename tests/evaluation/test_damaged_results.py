@@ -65,6 +65,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_unit_is_run_again(
     damage: str, folder: Path, finished: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
@@ -82,6 +83,7 @@ def test_a_damaged_unit_is_run_again(
     pd.testing.assert_frame_equal(again, before, check_exact=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "damage"),
     [*(("report", name) for name in DAMAGES if name != "the rows of another method"), ("methods", "truncated")],
@@ -98,6 +100,7 @@ def test_a_damaged_unit_is_refused_by_commands_that_only_read(
     assert out == "" and not page.exists()
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_of_a_unit_goes_unnoticed(folder: Path) -> None:
     path = unit_of(folder, "nearest-ct")
     data, rows = path.read_bytes(), read_unit(path)
@@ -126,6 +129,7 @@ BROKEN_NOTES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notes", BROKEN_NOTES)
 def test_broken_notes_are_refused_by_report_and_set_aside_by_bench(
     notes: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
@@ -141,6 +145,7 @@ def test_broken_notes_are_refused_by_report_and_set_aside_by_bench(
     assert main(["report", str(folder), "--output", str(page)]) == 0
 
 
+@pytest.mark.slow
 def test_bench_does_not_mind_a_damaged_unit_that_is_not_in_its_plan(folder: Path) -> None:
     unit_of(folder, "greedy").write_bytes(b"")
     plan = [argument for argument in BENCH if not argument.startswith("greedy")]
@@ -148,6 +153,7 @@ def test_bench_does_not_mind_a_damaged_unit_that_is_not_in_its_plan(folder: Path
     assert unit_of(folder, "greedy").read_bytes() == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["", "[" * 100_000, "[1]", '{"changes": []}'])
 def test_a_damaged_floor_is_computed_again(
     damage: str, folder: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
@@ -210,6 +216,7 @@ def go_on(folder: Folder) -> list[str]:
     return said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["units/models/*.csv.gz", "units/units/*nearest*.csv.gz", "about.json"])
 @pytest.mark.parametrize("damage", ["empty", "truncated", "no gzip"])
 def test_what_is_damaged_of_a_reproduction_is_made_again(
@@ -226,6 +233,7 @@ def test_what_is_damaged_of_a_reproduction_is_made_again(
     pd.testing.assert_frame_equal(copied.read("sparsity")[same], reproduced.read("sparsity")[same])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "content", "sentence"),
     [
@@ -246,6 +254,7 @@ def test_a_damaged_table_of_a_reproduction_is_refused(
     assert not (copied.path.parent / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_text_among_the_numbers_of_a_table_is_refused(copied: Folder) -> None:
     path = copied.path / "sparsity.csv"
     frame = pd.read_csv(path, dtype=str)

@@ -16,6 +16,8 @@ from relax_plugin.errors import MissingExtraError
 from relax_plugin.evaluation.judge import COLUMNS, Method
 from relax_plugin.evaluation.runner import Plan, load_rows, run
 
+pytestmark = pytest.mark.dask
+
 TIMED = [name for name in COLUMNS if name.endswith(("seconds", "cpu"))]
 
 

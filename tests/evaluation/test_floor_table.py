@@ -91,6 +91,7 @@ def test_a_floor_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [path.suffix for path in (tmp_path / "floors").iterdir()] == [".json"]
 
 
+@pytest.mark.slow
 def test_bench_prints_the_floor_beside_every_method(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = ["--tasks", "diabetes/ada", "breast_cancer/mlp", "--methods", "nearest-ct", "greedy", "--seeds", "1"]
     command = ["bench", *chosen, "--rows", "8", "--output", str(tmp_path), "--floor", "2"]

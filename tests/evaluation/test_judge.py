@@ -253,6 +253,7 @@ def test_rows_that_an_explainer_overwrites_are_judged_as_they_were() -> None:
     pd.testing.assert_frame_equal(task.X_train, small_task().X_train)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", CARELESS)
 def test_lies_change_nothing_of_what_an_honest_method_gets(method: str) -> None:
     task = small_task()

@@ -242,6 +242,7 @@ def moves(draw):
     return space, limits, start, np.where((touched[:, :, None] == np.arange(shape[1])).any(axis=1), values, start)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(moves())
 def test_the_judge_and_the_limits_agree_on_what_is_kept(move):
@@ -252,6 +253,7 @@ def test_the_judge_and_the_limits_agree_on_what_is_kept(move):
     assert not violations(space, limits, start, start, 0).any()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(moves())
 def test_violations_add_up_over_cells_and_fall_with_the_changes_allowed(move):
@@ -278,6 +280,7 @@ def test_redundant_changes_are_asked_for_once():
     assert asked == [[0, 0, 0, 1]], "once for all rows, and not for rows without changes"
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(moves(), st.floats(-5, 5))
 def test_redundancy_equals_reverting_one_feature_after_the_other(move, threshold):
@@ -314,6 +317,7 @@ def test_diversity_is_the_mean_distance_between_found_pairs():
     assert metrics.diversity(SPACE, values[:0], found[:0]).shape == (0,)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(moves(), st.integers(1, 7), st.data())
 def test_boxes_and_distances_equal_the_loop_in_any_order(move, k, data):
@@ -336,6 +340,7 @@ def test_boxes_and_distances_equal_the_loop_in_any_order(move, k, data):
     np.testing.assert_allclose(spread, [np.mean(pairs) if pairs else np.nan] * 2)
 
 
+@pytest.mark.slow
 def test_a_run_is_one_row_measured_against_its_yardstick():
     task = load_task("breast_cancer/mlp", seed=0)
     greedy = run(make_explainer("greedy", task.model, task.space), task)

@@ -72,6 +72,7 @@ def refuse_to_run(*_: Any) -> None:
 # Tidy rows.
 
 
+@pytest.mark.slow
 def test_there_is_one_row_for_each_task_method_seed_and_instance(finished: Finished) -> None:
     rows = finished.rows
     assert tuple(rows.columns) == COLUMNS
@@ -88,6 +89,7 @@ def test_there_is_one_row_for_each_task_method_seed_and_instance(finished: Finis
     assert (rows["instances"][rows["state"] == "ok"] == 5).all()
 
 
+@pytest.mark.slow
 def test_the_rows_are_those_of_the_judge(finished: Finished) -> None:
     rows = finished.rows.set_index(["task", "method", "seed"], drop=False)
     for unit in finished.plan.units():
@@ -97,6 +99,7 @@ def test_the_rows_are_those_of_the_judge(finished: Finished) -> None:
             pd.testing.assert_frame_equal(untimed(mine), untimed(expected), check_dtype=False, check_exact=True)
 
 
+@pytest.mark.slow
 def test_each_time_is_counted_once(finished: Finished) -> None:
     ran = finished.rows[finished.rows["state"] == "ok"]
     parts = ran[["fit_seconds", "explain_seconds", "task_seconds", "harness_seconds", "fit_cpu", "explain_cpu"]]
@@ -106,6 +109,7 @@ def test_each_time_is_counted_once(finished: Finished) -> None:
     assert (slow["fit_cpu"] < slow["fit_seconds"]).all()
 
 
+@pytest.mark.slow
 def test_units_run_side_by_side_and_each_is_stored_as_it_is_done(finished: Finished) -> None:
     assert len(set(told(finished.note, "process"))) == 2
     assert [(done, of) for done, of, _, _ in finished.seen] == [(i, 16) for i in range(1, 17)]
@@ -113,6 +117,7 @@ def test_units_run_side_by_side_and_each_is_stored_as_it_is_done(finished: Finis
     assert all(stored for _, _, _, stored in finished.seen)
 
 
+@pytest.mark.slow
 def test_the_folder_tells_how_it_was_made(finished: Finished) -> None:
     first = Store(finished.folder).notes()[0]
     assert first["command"] == "bench it"
@@ -120,6 +125,7 @@ def test_the_folder_tells_how_it_was_made(finished: Finished) -> None:
     assert "cores" in first["machine"]
 
 
+@pytest.mark.slow
 def test_no_worker_outlives_the_run(finished: Finished) -> None:
     pids = {int(pid) for pid in told(finished.note, "process")}
     assert not [pid for pid in pids if psutil.pid_exists(pid)]
@@ -128,6 +134,7 @@ def test_no_worker_outlives_the_run(finished: Finished) -> None:
 # Going on.
 
 
+@pytest.mark.slow
 def test_what_is_stored_is_not_run_again_and_is_told_the_same(finished: Finished) -> None:
     again = run(finished.plan, finished.folder, progress=refuse_to_run)
     pd.testing.assert_frame_equal(again, finished.rows, check_exact=True)
@@ -135,6 +142,7 @@ def test_what_is_stored_is_not_run_again_and_is_told_the_same(finished: Finished
     pd.testing.assert_frame_equal(stored, finished.rows.sort_values(KEY, ignore_index=True), check_exact=True)
 
 
+@pytest.mark.slow
 def test_a_smaller_plan_is_given_its_own_rows_only(finished: Finished) -> None:
     smaller = replace(finished.plan, tasks=finished.plan.tasks[1:], methods=["nearest-ct"], seeds=[1])
     rows = run(smaller, finished.folder, progress=refuse_to_run)
@@ -142,6 +150,7 @@ def test_a_smaller_plan_is_given_its_own_rows_only(finished: Finished) -> None:
     assert rows[["task", "method", "seed"]].drop_duplicates().to_numpy().tolist() == [["small/two", "nearest-ct", 1]]
 
 
+@pytest.mark.slow
 def test_temporary_files_do_not_disturb(finished: Finished) -> None:
     (path, *_) = (finished.folder / "units").glob("*.csv.gz")
     half = path.with_name(f".{path.name}.4711.tmp")
@@ -152,6 +161,7 @@ def test_temporary_files_do_not_disturb(finished: Finished) -> None:
         half.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change", [{"rows": 4}, {"rows": None}, {"n": 2}, {"max_changes": 3}, {"method_rows": {"nearest-ct": 2}}], ids=str
 )
@@ -162,12 +172,14 @@ def test_a_folder_with_other_settings_is_refused(finished: Finished, change: dic
     assert Store(finished.folder).notes() == notes, "what was refused was not run"
 
 
+@pytest.mark.slow
 def test_a_folder_with_other_options_under_the_same_label_is_refused(finished: Finished) -> None:
     other = replace(finished.plan, methods=[Method("nearest-ct", "nearest-ct", {"reverted": True})])
     with pytest.raises(InputError, match="give another output folder"):
         run(other, finished.folder)
 
 
+@pytest.mark.slow
 def test_only_what_failed_is_tried_again(finished: Finished, tmp_path: Path) -> None:
     folder = shutil.copytree(finished.folder, tmp_path / "results")
     late = finished.plan.units()[0]
@@ -243,6 +255,7 @@ class Interrupted:
             return False
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_at_any_moment_goes_on_to_the_same_rows(tmp_path: Path, finished: Finished) -> None:
     interrupted = Interrupted(tmp_path)
 
@@ -378,6 +391,7 @@ ODD = ["", "None", "NA", "nan", "NULL", " a ", 'a,"b"', "x\ny", "x\r\ny"]
 ODD += ["1\r2", "\t", "Zürich → 東京", "\\", "1e5", "#"]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=3, max_size=3),

@@ -223,6 +223,7 @@ def test_the_summary_for_people_has_deviations_beside_means_and_a_dash_where_the
 Outcome = st.lists(st.booleans(), min_size=4, max_size=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.lists(Outcome, min_size=2, max_size=4), st.integers(0, 2**31))
 def test_one_more_method_never_changes_what_another_gets_for_its_own_rows(

@@ -39,6 +39,7 @@ def test_core_tasks_are_the_seven_pairs_of_the_paper() -> None:
     assert set(CORE_TASKS) <= set(available_tasks())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "least"), LEAST_ACCURACY.items())
 def test_classifier_is_about_as_accurate_as_in_the_paper(name: str, least: float) -> None:
     task = load_task(name)
@@ -46,6 +47,7 @@ def test_classifier_is_about_as_accurate_as_in_the_paper(name: str, least: float
     assert task.model.score(task.X_test, task.y_test) > least
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "share"), SHIFTS.items())
 def test_boston_asks_for_a_share_of_the_range_of_the_training_targets(name: str, share: float) -> None:
     task = load_task(name)

@@ -90,6 +90,7 @@ def pool() -> Iterator[Pool]:
 # What works.
 
 
+@pytest.mark.slow
 def test_a_unit_gives_one_row_for_each_instance(worker: Worker) -> None:
     rows = worker.run(unit("nearest-ct"), None)
     assert [row["instance"] for row in rows] == list(range(TEST_ROWS))
@@ -105,6 +106,7 @@ def test_a_worker_is_used_again_and_has_one_thread(pool: Pool, note: Path) -> No
     assert set(told(note, "threads")) == {"1"}
 
 
+@pytest.mark.slow
 def test_what_a_method_prints_does_not_mix_with_the_answers(worker: Worker, note: Path) -> None:
     rows = worker.run(unit("talking", note=str(note)), None)
     assert [row["state"] for row in rows] == ["ok"] * TEST_ROWS
@@ -114,6 +116,7 @@ def test_what_a_method_prints_does_not_mix_with_the_answers(worker: Worker, note
 # Failures of a method.
 
 
+@pytest.mark.slow
 def test_an_exception_is_a_row_with_its_type_and_message(worker: Worker, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "relax_plugin.evaluation.worker"):
         (row,) = worker.run(unit("raising"), None)
@@ -125,6 +128,7 @@ def test_an_exception_is_a_row_with_its_type_and_message(worker: Worker, caplog:
     assert worker.run(unit("stepping"), None)[0]["state"] == "ok"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["inapplicable", "extra"])
 def test_a_method_that_does_not_apply_is_skipped_with_the_reason(worker: Worker, method: str) -> None:
     (row,) = worker.run(unit(method), None)
@@ -133,6 +137,7 @@ def test_a_method_that_does_not_apply_is_skipped_with_the_reason(worker: Worker,
     assert worker.usable
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "how"),
     [("exiting", "with exit code 3"), ("forking", "with exit code 4"), ("segfaulting", "by signal SIGSEGV")],
@@ -147,6 +152,7 @@ def test_the_end_of_the_interpreter_is_a_row_that_says_how_and_leaves_no_process
     assert all(gone(int(child)) for child in told(note, "child"))
 
 
+@pytest.mark.slow
 def test_a_method_that_hangs_is_ended_at_its_limit_and_the_next_unit_gets_another_worker(
     pool: Pool, note: Path
 ) -> None:
@@ -164,6 +170,7 @@ def test_a_method_that_hangs_is_ended_at_its_limit_and_the_next_unit_gets_anothe
     assert told(note, "process") != [process, process]
 
 
+@pytest.mark.slow
 def test_a_worker_that_was_ended_while_idle_is_replaced(pool: Pool) -> None:
     assert pool.run(unit("stepping"), None)[0]["state"] == "ok"
     (idle,) = pool.idle
@@ -173,6 +180,7 @@ def test_a_worker_that_was_ended_while_idle_is_replaced(pool: Pool) -> None:
     assert (row["state"], row["reason"]) == ("ok", "")
 
 
+@pytest.mark.slow
 def test_closing_a_pool_ends_busy_workers_with_their_children(pool: Pool, note: Path) -> None:
     rows: list[Row] = []
     thread = threading.Thread(target=lambda: rows.extend(pool.run(unit("hanging", note=str(note)), None)))
@@ -199,6 +207,7 @@ class Loaded:
         return self.does, self.arguments
 
 
+@pytest.mark.slow
 def test_a_task_that_cannot_be_loaded_is_a_row_with_the_reason(worker: Worker) -> None:
     (row,) = worker.run(unit("stepping", task="small/logistics"), None)
     assert row["state"] == "crashed"
@@ -209,6 +218,7 @@ def test_a_task_that_cannot_be_loaded_is_a_row_with_the_reason(worker: Worker) -
     assert worker.run(unit("stepping"), None)[0]["state"] == "ok"
 
 
+@pytest.mark.slow
 def test_loading_a_task_that_hangs_is_ended_too(worker: Worker) -> None:
     (row,) = worker.run(unit("stepping", task=small_task(model=Loaded(time.sleep, 1000))), LIMIT)
     assert row["state"] == "timed out"
@@ -239,6 +249,7 @@ def slow_starter(slow_folder: Path) -> Iterator[Worker]:
     worker.close()
 
 
+@pytest.mark.slow
 def test_starting_a_worker_does_not_count_against_the_limit_of_a_method(slow_starter: Worker) -> None:
     (row, *_) = slow_starter.run(unit("stepping"), SLOW_START - 1)
     assert (row["state"], row["reason"]) == ("ok", "")
@@ -254,6 +265,7 @@ if "relax_plugin.evaluation.worker" in pathlib.Path("/proc/self/cmdline").read_t
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("times", "state"), [(1, "ok"), (100, "crashed")])
 def test_a_worker_that_is_killed_while_it_starts_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int, state: str
@@ -305,6 +317,7 @@ Worker().run(Unit(small_task(), Method("hanging", "hanging", {"note": sys.argv[1
 """
 
 
+@pytest.mark.slow
 def test_a_worker_and_its_children_end_when_the_parent_is_killed(note: Path) -> None:
     parent = subprocess.Popen([sys.executable, "-c", ORPHANING, str(note)])
     try:

@@ -22,19 +22,9 @@ from relax_plugin import Counterfactuals, FeatureSpace, Goal, ReLAXConfig, make_
 from relax_plugin.errors import ReLAXError, UnsupportedError
 
 TINY = ReLAXConfig(
-    steps=4,
-    episodes=16,
-    updates_per_step=1,
-    hidden=8,
-    start_pool=64,
-    batch=16,
-    validation_rows=16,
-    validate_every=4,
-    query_budget=200,
-    local_steps=2,
-    local_episodes=2,
-    local_updates=1,
-)
+    steps=4, episodes=16, updates_per_step=1, hidden=8, start_pool=64, batch=16, validation_rows=16, validate_every=4,
+    query_budget=200, local_steps=2, local_episodes=2, local_updates=1,
+)  # fmt: skip
 CONFIGS = {
     "auto": TINY,
     "model": replace(TINY, training="model"),

@@ -32,6 +32,7 @@ def run(strategy: Any, examples: int, judge: Callable[..., None]) -> Counts:
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("group", "examples", "least"), [("cheap", 150, 5000), ("slow", 90, 300), ("relax", 35, 500)])
 def test_whatever_is_delivered_keeps_every_promise(group: str, examples: int, least: int) -> None:
     counts = run(group_cases(group, fewer=10), examples, check)
@@ -39,6 +40,7 @@ def test_whatever_is_delivered_keeps_every_promise(group: str, examples: int, le
     assert sum(counts.refused.values()) < counts.cases / 2
 
 
+@pytest.mark.slow
 def test_whatever_a_face_hands_out_keeps_every_promise() -> None:
     counts = run(face_cases(), 60, check_face)
     assert counts.delivered["faces"] >= 300

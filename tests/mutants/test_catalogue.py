@@ -54,6 +54,7 @@ def of_sums(code: str, becomes: str, test: str = TRUE) -> Mutant:
     return Mutant("relax_plugin/sums.py", code, becomes, test)
 
 
+@pytest.mark.slow
 def test_only_a_mutant_whose_test_fails_is_killed(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mutants = [
         of_sums("a + b", "a - b"),
@@ -69,11 +70,13 @@ def test_only_a_mutant_whose_test_fails_is_killed(checkout: Path, capsys: pytest
     assert (checkout / "relax_plugin/sums.py").read_text(encoding="utf-8") == SUM
 
 
+@pytest.mark.slow
 def test_all_killed_is_success(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([], checkout, [of_sums("a + b", "a - b")]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "1 of 1 killed"
 
 
+@pytest.mark.slow
 def test_a_test_that_fails_without_a_mutant_proves_nothing(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([], checkout, [of_sums("a + b", "a - b", FALSE)]) == 1
     told = capsys.readouterr().out
@@ -81,12 +84,14 @@ def test_a_test_that_fails_without_a_mutant_proves_nothing(checkout: Path, capsy
     assert "killed" not in told
 
 
+@pytest.mark.slow
 def test_a_test_is_missed_where_there_is_none(checkout: Path) -> None:
     assert of_sums("a + b", "a - b").missing_test(checkout) == ""
     assert "has no test" in of_sums("a + b", "a - b", "tests/test_sums.py::test_of_nothing").missing_test(checkout)
     assert "no file" in of_sums("a + b", "a - b", "tests/test_none.py::test_of_nothing").missing_test(checkout)
 
 
+@pytest.mark.slow
 def test_tests_that_saw_another_copy_are_told(checkout: Path) -> None:
     assert run_tests(checkout, "relax_plugin.sums", [TRUE], 60)[0] == 0
     code, told = run_tests(checkout, "pytest", [TRUE], 60)
@@ -94,6 +99,7 @@ def test_tests_that_saw_another_copy_are_told(checkout: Path) -> None:
     assert "not from the copy" in told
 
 
+@pytest.mark.slow
 def test_tests_that_take_too_long_are_ended(checkout: Path) -> None:
     (checkout / "tests/test_sums.py").write_text("def test_of_patience():\n    while True:\n        pass\n")
     assert run_tests(checkout, "relax_plugin.sums", ["tests/test_sums.py"], 3)[0] is None

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -87,6 +86,7 @@ def table_of(section: str, label: str) -> list[list[str]]:
 # Every method has its section.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_method_has_a_section_with_words_paper_options_and_a_picture(name: str, sections: dict[str, str]) -> None:
     section = sections[name]
@@ -104,6 +104,7 @@ def test_every_method_has_a_section_with_words_paper_options_and_a_picture(name:
     assert f"relax-plugin bench --methods {name} --output results" in text
 
 
+@pytest.mark.slow
 def test_methods_are_shown_on_a_model_they_explain(sections: dict[str, str]) -> None:
     for name in BUILT_IN:
         network = name in ("deepfool", "grace")
@@ -113,6 +114,7 @@ def test_methods_are_shown_on_a_model_they_explain(sections: dict[str, str]) -> 
     assert "random forest, plain function: no, it needs a differentiable network" in text_of(sections["grace"])
 
 
+@pytest.mark.slow
 def test_a_method_of_another_package_has_its_section_and_picture(sections: dict[str, str]) -> None:
     text = text_of(sections["stepping"])
     assert "moves the income to the end of its range" in text
@@ -120,6 +122,7 @@ def test_a_method_of_another_package_has_its_section_and_picture(sections: dict[
     assert "<svg" in sections["stepping"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
@@ -135,10 +138,12 @@ def test_a_method_that_gives_nothing_says_why_in_place_of_its_picture(
     assert sentence in text_of(sections[name])
 
 
+@pytest.mark.slow
 def test_a_method_that_lies_is_drawn_as_the_judge_sees_it(sections: dict[str, str]) -> None:
     assert "lying: none of 10 found" in text_of(sections["lying"])
 
 
+@pytest.mark.slow
 def test_a_method_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(methods, "LIMIT", 1.0)
     made, _ = methods.described(["hanging"])
@@ -147,6 +152,7 @@ def test_a_method_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "too slow for a picture: the method took longer than 1 s and was ended." in methods.render(made, pictures)
 
 
+@pytest.mark.slow
 def test_the_contents_and_the_overview_lead_to_every_section(whole: tuple[int, Path]) -> None:
     page = whole[1].read_text()
     nav = page.partition("<nav")[2].partition("</nav>")[0]
@@ -160,6 +166,7 @@ def test_the_contents_and_the_overview_lead_to_every_section(whole: tuple[int, P
     assert overview["raising"][6:10] == [NOTHING] * 4
 
 
+@pytest.mark.slow
 def test_the_optimum_of_mace_is_nearest_in_the_overview(whole: tuple[int, Path]) -> None:
     overview = {line[0]: line for line in table_of(whole[1].read_text(), "All methods")[1:]}
     on_trees = [float(line[8]) for name, line in overview.items() if name in BUILT_IN and line[10] == "trees"]
@@ -185,6 +192,7 @@ def rows() -> pd.DataFrame:
     return sample_rows()
 
 
+@pytest.mark.slow
 def test_rows_of_the_results_appear_under_their_method(quick: methods.Pictures, rows: pd.DataFrame) -> None:
     made, _ = methods.described(["greedy", "move-table", "relax-global", "lore"])
     found = sections_of(methods.render(made, quick, results=rows))
@@ -205,6 +213,7 @@ def test_rows_of_the_results_appear_under_their_method(quick: methods.Pictures, 
     assert "The results hold no run of this method." in found["lore"]
 
 
+@pytest.mark.slow
 def test_options_of_a_measured_method_are_told_apart(quick: methods.Pictures, rows: pd.DataFrame) -> None:
     more = rows[rows["method"] == "greedy"].assign(method="greedy:quantiles=5")
     made, _ = methods.described(["greedy"])
@@ -216,6 +225,7 @@ def test_options_of_a_measured_method_are_told_apart(quick: methods.Pictures, ro
 # The page as a file.
 
 
+@pytest.mark.slow
 def test_the_same_methods_give_the_same_page_when_they_are_run_again(
     quick: methods.Pictures, rows: pd.DataFrame, sections: dict[str, str]
 ) -> None:
@@ -227,6 +237,7 @@ def test_the_same_methods_give_the_same_page_when_they_are_run_again(
         assert one == other
 
 
+@pytest.mark.slow
 def test_nothing_that_others_write_becomes_markup(quick: methods.Pictures, rows: pd.DataFrame) -> None:
     greedy = describe("greedy")
     option = replace(greedy.options[0], name=EVIL, default=EVIL, meaning=EVIL)
@@ -247,6 +258,7 @@ def test_nothing_that_others_write_becomes_markup(quick: methods.Pictures, rows:
     assert text_of(page).count(EVIL) > 10
 
 
+@pytest.mark.slow
 def test_no_address_is_loaded_and_no_id_occurs_twice(whole: tuple[int, Path]) -> None:
     page = whole[1].read_text()
     tags = Tags(page).tags
@@ -264,6 +276,7 @@ def test_no_address_is_loaded_and_no_id_occurs_twice(whole: tuple[int, Path]) ->
     assert len(page) < 2_000_000
 
 
+@pytest.mark.slow
 def test_without_matplotlib_the_page_says_what_is_missing(
     quick: methods.Pictures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,10 +290,12 @@ def test_without_matplotlib_the_page_says_what_is_missing(
 # The command.
 
 
+@pytest.mark.slow
 def test_exit_code_says_that_a_method_failed(whole: tuple[int, Path]) -> None:
     assert whole[0] == 1
 
 
+@pytest.mark.slow
 def test_exit_code_is_0_where_nothing_fails_and_json_is_all_that_is_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -329,25 +344,13 @@ def test_list_has_the_papers_and_no_nan(capsys: pytest.CaptureFixture[str]) -> N
 # In a browser.
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
-def test_a_browser_shows_every_picture_without_errors_and_without_network(whole: tuple[int, Path]) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    complaints: list[str] = []
-    requests: list[str] = []
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        page = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="dark").new_page()
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto(whole[1].as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        sizes = [figure.bounding_box() for figure in page.locator("figure svg").all()]
-        page.locator('[aria-label="All methods"] thead button', has_text="distance").click()
-        nearest = page.locator('[aria-label="All methods"] tbody tr').first.inner_text()
-        browser.close()
-    assert complaints == []
-    assert all(url.startswith(("file:", "data:")) for url in requests)
+@pytest.mark.browser
+def test_a_browser_shows_every_picture_without_errors_and_without_network(opened, whole: tuple[int, Path]) -> None:
+    page = opened(whole[1].as_uri(), viewport={"width": 390, "height": 844}, color_scheme="dark")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    sizes = [figure.bounding_box() for figure in page.locator("figure svg").all()]
+    page.locator('[aria-label="All methods"] thead button', has_text="distance").click()
+    nearest = page.locator('[aria-label="All methods"] tbody tr').first.inner_text()
     assert len(sizes) == len(BUILT_IN) + 2  # a stranger's, and that of one who lies
     assert all(size is not None and size["width"] > 300 and size["height"] > 200 for size in sizes)
     assert nearest.startswith("mace")

@@ -61,6 +61,7 @@ def test_queries_without_counterfactual_are_crosses() -> None:
     assert none.get_title().startswith("$x_1$: none of 3 found\n")
 
 
+@pytest.mark.slow
 def test_what_has_no_plane_is_refused() -> None:
     task = load_task("breast_cancer/mlp")
     with pytest.raises(InputError, match="a plane needs two numbers"):

@@ -177,6 +177,7 @@ def test_failed_run_solves_nothing_and_a_skipped_method_is_not_drawn(rows) -> No
     assert list(lines_of(prices)) == [method for method in sample_rows.METHODS if method != "move-table"]
 
 
+@pytest.mark.slow
 def test_anytime_is_the_share_solved_within_so_many_model_rows(rows) -> None:
     for axes, task in zip(anytime(rows).axes, (LOANS, PRICES), strict=True):
         assert axes.get_xscale() == "log"
@@ -332,6 +333,7 @@ def test_names_are_drawn_as_they_are_written() -> None:
     assert 'aria-label="a &quot;label&quot;"' in svg
 
 
+@pytest.mark.slow
 def test_inline_figures_use_the_colours_of_the_page_and_ids_of_their_own(rows) -> None:
     first, again, second = (inline(tradeoff(rows), name, "t") for name in ("first", "first", "second"))
     assert first == again

@@ -239,6 +239,7 @@ def test_explorer_is_limited_and_says_so(rows) -> None:
     assert len(data["results"]["greedy"]) == len(data["queries"]) == MOST_INSTANCES
 
 
+@pytest.mark.slow
 def test_method_that_was_asked_for_fewer_queries_is_told(rows, without_matplotlib) -> None:
     few = (rows["method"] == "greedy") & (rows["instance"] >= 5)
     fewer = rows[~few].assign(instances=np.where(rows[~few]["method"] == "greedy", 5, INSTANCES))
@@ -253,6 +254,7 @@ def test_first_sentences_are_there_without_scripts(rows, page) -> None:
     assert ["1", row["method"], sentence[0].upper() + sentence[1:]] in table
 
 
+@pytest.mark.slow
 def test_file_is_small(rows) -> None:
     loans = rows[(rows["task"] == LOANS) & (rows["seed"] == 0) & (rows["state"] == "ok")]
     wide = {f"feature number {i}": 123.456 + i for i in range(30)}
@@ -299,6 +301,7 @@ def test_benchmark_in_which_nothing_worked_has_a_report(rows, state) -> None:
     assert ("No method could be measured." in page.text) == (state == "skipped")
 
 
+@pytest.mark.slow
 def test_counterfactuals_without_changes_have_a_report(rows) -> None:
     already = rows[(rows["task"] == LOANS) & rows["valid"]].assign(changes="[]", sparsity=0.0, proximity=0.0)
     assert "Quality" in render(already, title="t")

@@ -1,8 +1,6 @@
 """The report in a real browser: without errors, without network, sortable, and readable wherever it is opened."""
 
 import json
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +9,8 @@ from reference.sample_rows import INSTANCES, LOANS, METHODS, PRICES, sample_rows
 
 from relax_plugin.pages.report import write_report
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+pytestmark = pytest.mark.browser
 
-QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-         "--disable-sync", "--no-first-run"]  # fmt: skip
 QUALITY = f'[aria-label="Quality on {LOANS}"] table'
 
 # The smallest contrast of any text with the first opaque background behind it, as WCAG defines it.
@@ -58,41 +52,9 @@ def address(rows, tmp_path_factory) -> str:
     return write_report(rows, folder / "report.html", title="In a browser").as_uri()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        launched = driver.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield launched
-        launched.close()
-
-
 @pytest.fixture
-def opened(browser, address) -> Iterator[Any]:
-    """Opens the report in a window of its own; at the end nothing may have gone wrong or been asked of a network."""
-    contexts, complaints, requests = [], [], []
-
-    def open_page(**options: Any) -> Any:
-        context = browser.new_context(**options)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(10_000)
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto(address)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert complaints == []
-    assert requests
-    assert all(url.startswith(("file:", "data:")) for url in requests)
-
-
-@pytest.fixture
-def page(opened) -> Any:
-    return opened(viewport={"width": 1280, "height": 900})
+def page(opened, address) -> Any:
+    return opened(address, viewport={"width": 1280, "height": 900})
 
 
 def column(page: Any, table: str, position: int) -> list[str]:
@@ -183,8 +145,8 @@ def test_choosing_a_task_brings_its_queries_features_and_methods(page) -> None:
     assert f"All {INSTANCES} queries of seed 0." in page.locator('[data-part="limit"]').inner_text()
 
 
-def test_without_scripts_tables_figures_and_sentences_are_there(opened) -> None:
-    page = opened(java_script_enabled=False, viewport={"width": 1280, "height": 900})
+def test_without_scripts_tables_figures_and_sentences_are_there(opened, address) -> None:
+    page = opened(address, java_script_enabled=False, viewport={"width": 1280, "height": 900})
     assert column(page, QUALITY, 1) == list(METHODS)
     assert page.locator("figure svg").count() == 11  # four and a heat map for each answer, of two tasks
     assert not page.get_by_label("Query", exact=True).is_visible()
@@ -193,8 +155,8 @@ def test_without_scripts_tables_figures_and_sentences_are_there(opened) -> None:
     assert "instead of" in page.locator("details table").first.inner_text()
 
 
-def test_page_is_never_wider_than_a_phone(opened) -> None:
-    page = opened(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+def test_page_is_never_wider_than_a_phone(opened, address) -> None:
+    page = opened(address, viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
     for summary in page.locator("summary").all():
         summary.click()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -205,16 +167,16 @@ def test_page_is_never_wider_than_a_phone(opened) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_has_enough_contrast(opened, scheme) -> None:
-    page = opened(color_scheme=scheme, viewport={"width": 1280, "height": 900})
+def test_every_text_has_enough_contrast(opened, address, scheme) -> None:
+    page = opened(address, color_scheme=scheme, viewport={"width": 1280, "height": 900})
     shade = sum(map(int, page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g)")[:3]))
     assert (shade < 120) == (scheme == "dark")
     least, where = page.evaluate(CONTRAST)
     assert least >= 4.5, where
 
 
-def test_print_is_on_white_with_the_chosen_query_and_without_controls(opened, tmp_path: Path) -> None:
-    page = opened(color_scheme="dark", viewport={"width": 1280, "height": 900})
+def test_print_is_on_white_with_the_chosen_query_and_without_controls(opened, address, tmp_path: Path) -> None:
+    page = opened(address, color_scheme="dark", viewport={"width": 1280, "height": 900})
     page.get_by_label("Query", exact=True).select_option("4")
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"

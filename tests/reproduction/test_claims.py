@@ -15,6 +15,7 @@ from relax_plugin.reproduction.plan import LIMIT, PAIRS, Case
 MODELS = pd.DataFrame([{"task": task, "training_rows": 100} for task in PAIRS])
 
 
+@pytest.mark.slow
 def test_the_trade_off_is_held_only_if_all_intervals_part() -> None:
     words = "more often valid than every other"
     assert claim_of("sparsity", made_up({"relax-global": 0.95, "lore": 0.7, "mace": 0.8}), words).status == "held"
@@ -148,6 +149,7 @@ def everywhere(**columns: float) -> pd.DataFrame:
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "columns"),
     [
@@ -163,6 +165,7 @@ def test_distances_are_decided_by_the_smaller_one(words: str, columns: tuple[str
     assert claim_of("sparsity", few, words).status == "not held", "25 common rows decide nothing"
 
 
+@pytest.mark.slow
 def test_differences_within_seeds_show_what_the_spread_of_splits_hides() -> None:
     table = rivals()
     table["common_L1_ours"] = 2.0 + table["seed"]
@@ -171,6 +174,7 @@ def test_differences_within_seeds_show_what_the_spread_of_splits_hides() -> None
     assert found.status == "not held" and "within seeds 12 part for ReLAX, 0 against it" in found.evidence
 
 
+@pytest.mark.slow
 def test_the_agent_alone_is_judged_by_its_own_validity() -> None:
     table = rivals()
     table[[f"alone_validity@{k}" for k in range(1, 6)]] = 0.2
@@ -180,6 +184,7 @@ def test_the_agent_alone_is_judged_by_its_own_validity() -> None:
     assert beaten.status == "reversed" and "behind in the mean in 54 of 54" in beaten.evidence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("capped", "free", "status"), [(0.3, 0.9, "held"), (0.9, 0.3, "reversed")])
 def test_lore_is_judged_with_one_change_against_no_cap(capped: float, free: float, status: str) -> None:
     table = rivals()
@@ -188,6 +193,7 @@ def test_lore_is_judged_with_one_change_against_no_cap(capped: float, free: floa
     assert claim_of("sparsity", table, "As the cap is softened").status == status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("changes", "status"), [(9.0, "held"), (3.0, "reversed")])
 def test_dense_means_more_than_five(changes: float, status: str) -> None:
     table = rivals()
@@ -195,6 +201,7 @@ def test_dense_means_more_than_five(changes: float, status: str) -> None:
     assert claim_of("sparsity", table, "DeepFool and Nearest-CT").status == status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "columns"),
     [
@@ -235,6 +242,7 @@ def test_sonar_needs_validity_and_sparsity(validity: float, changes: float, met:
     assert [target.met for target in all_targets({"architecture": table})] == [met, met]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "met"), [(1e6, True), (1e-6, False)])
 def test_the_authors_package_is_compared_by_its_seconds(seconds: float, met: bool) -> None:
     package = pd.DataFrame([{"task": task, "version": "1", "rows": 3, "seconds_a_row": seconds} for task in PAIRS])

@@ -284,6 +284,7 @@ def frames() -> dict[str, pd.DataFrame]:
     return combine(study(seed, dataset, SMALL) for seed in range(2))
 
 
+@pytest.mark.slow
 def test_every_frame_has_both_seeds(frames: dict[str, pd.DataFrame]) -> None:
     assert set(frames) == {"models", "counterfactuals", "changes", "importance", "transfer", "association"}
     for name, frame in frames.items():
@@ -291,6 +292,7 @@ def test_every_frame_has_both_seeds(frames: dict[str, pd.DataFrame]) -> None:
         assert set(frame["seed"]) == {0, 1}, name
 
 
+@pytest.mark.slow
 def test_every_country_called_high_risk_is_asked_for(frames: dict[str, pd.DataFrame]) -> None:
     explained = frames["models"].query("model == 'XGBoost'").set_index("seed")
     assert (explained["training_rows"] == 84).all() and (explained["test_rows"] == 36).all()
@@ -317,11 +319,13 @@ def check_changes(frames: dict[str, pd.DataFrame]) -> None:
     assert solved["sparsity"].between(1, 3).all()
 
 
+@pytest.mark.slow
 def test_changes_keep_directions_and_add_up_to_sparsity_and_proximity(frames: dict[str, pd.DataFrame]) -> None:
     check_changes(frames)
     assert frames["counterfactuals"].query("method == 'relax-global'")["valid"].mean() > 0.5
 
 
+@pytest.mark.slow
 def test_stored_frames_hold_no_cell_of_the_table(frames: dict[str, pd.DataFrame]) -> None:
     cells = set(synthetic_table()["Obe"]) | set(synthetic_table()["pop"])
     for name in ("counterfactuals", "changes", "transfer"):
@@ -330,6 +334,7 @@ def test_stored_frames_hold_no_cell_of_the_table(frames: dict[str, pd.DataFrame]
         assert not cells & set(numbers.to_numpy().ravel()), name
 
 
+@pytest.mark.slow
 def test_other_models_are_those_of_the_other_splits(frames: dict[str, pd.DataFrame]) -> None:
     rows = frames["transfer"]
     assert (rows["other_seed"] == 1 - rows["seed"]).all()
@@ -342,6 +347,7 @@ def test_other_models_are_those_of_the_other_splits(frames: dict[str, pd.DataFra
         assert counts.loc[key].to_list() == [len(part), pytest.approx(share)]
 
 
+@pytest.mark.slow
 def test_association_tells_confounding_from_the_effect_of_age(frames: dict[str, pd.DataFrame]) -> None:
     table = frames["association"].query("seed == 0").set_index("feature")
     assert table.loc["Doc_per", "correlation"] > 0.2  # made so: the more doctors, the higher the risk
@@ -351,12 +357,14 @@ def test_association_tells_confounding_from_the_effect_of_age(frames: dict[str, 
     assert table.loc["Doc_per", "auc"] > 0.6
 
 
+@pytest.mark.slow
 def test_importance_ranks_what_the_class_was_made_of_first(frames: dict[str, pd.DataFrame]) -> None:
     first = frames["importance"].query("rank <= 3")
     assert set(first["feature"]) <= {"Death_rate", "Obe", "Doc_per", "median_age"}
     assert frames["importance"].groupby("seed")["importance"].sum().to_numpy() == pytest.approx(1.0, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_directions_count_what_the_changes_say(frames: dict[str, pd.DataFrame]) -> None:
     table = directions(frames)
     assert table["count"].sum() == len(frames["changes"])
@@ -364,6 +372,7 @@ def test_directions_count_what_the_changes_say(frames: dict[str, pd.DataFrame]) 
     assert summary(frames).groupby("method")["called_high"].sum().nunique() == 1
 
 
+@pytest.mark.slow
 def test_discussion_states_only_numbers_of_the_frames(frames: dict[str, pd.DataFrame]) -> None:
     text = " ".join(discussion(frames))
     assert len(discussion(frames)) == 7
@@ -373,6 +382,7 @@ def test_discussion_states_only_numbers_of_the_frames(frames: dict[str, pd.DataF
     assert f"lowers Doc_per in {len(fewer)} and" in text
 
 
+@pytest.mark.slow
 def test_frames_survive_a_csv_file(frames: dict[str, pd.DataFrame], tmp_path: Path) -> None:
     stored = {}
     for name, frame in frames.items():
@@ -381,6 +391,7 @@ def test_frames_survive_a_csv_file(frames: dict[str, pd.DataFrame], tmp_path: Pa
     assert discussion(stored) == discussion(frames)
 
 
+@pytest.mark.slow
 def test_picture_has_every_feature_and_no_country(frames: dict[str, pd.DataFrame]) -> None:
     figure = picture(frames)
     left, right = figure.axes
@@ -389,6 +400,7 @@ def test_picture_has_every_feature_and_no_country(frames: dict[str, pd.DataFrame
     assert inline(figure, "covid", "importance and suggested changes").startswith("<svg")
 
 
+@pytest.mark.slow
 def test_picture_of_a_single_split_without_changes_can_be_drawn(frames: dict[str, pd.DataFrame]) -> None:
     one = {name: frame[frame["seed"] == 0] for name, frame in frames.items()}
     one["changes"] = one["changes"].iloc[:0]
@@ -399,6 +411,7 @@ def test_picture_of_a_single_split_without_changes_can_be_drawn(frames: dict[str
 # The table itself.
 
 
+@pytest.mark.slow
 def test_section_of_the_report_shows_the_papers_numbers_beside_ours(frames: dict[str, pd.DataFrame]) -> None:
     shown = case_study.section(frames)
     numbers = next(table for table in shown["tables"] if table.caption == "Counterfactuals")
@@ -413,6 +426,7 @@ def test_section_of_the_report_shows_the_papers_numbers_beside_ours(frames: dict
     assert "It was not run" in render({}, [], quick=True)
 
 
+@pytest.mark.slow
 def test_claim_of_the_five_changes_follows_the_counts(frames: dict[str, pd.DataFrame]) -> None:
     changes = [
         ("relax-global", query, feature, sign, 1.0)
@@ -429,6 +443,7 @@ def test_claim_of_the_five_changes_follows_the_counts(frames: dict[str, pd.DataF
     assert some.status == "not held" and "pick 2.5 of them, and as many or more with probability 0.10" in some.evidence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("changes", "status"), [(paper.COVID_CHANGES, "compatible"), (2.9, "different")])
 def test_numbers_of_the_paper_are_compatible_within_two_deviations(
     frames: dict[str, pd.DataFrame], changes: float, status: str
@@ -444,6 +459,7 @@ def test_numbers_of_the_paper_are_compatible_within_two_deviations(
     assert case_study.covid_claims(single)[1].status == "not measured", "one split has no deviation"
 
 
+@pytest.mark.slow
 def test_studies_are_run_once_and_read_again(
     frames: dict[str, pd.DataFrame], home: Path, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,7 @@ def test_the_quick_plan_has_two_seeds_and_is_much_shorter() -> None:
 # Models
 
 
+@pytest.mark.slow
 def test_cross_validation_chooses_the_candidate_with_the_best_mean() -> None:
     frame = tune("diabetes/ada", 0)
     assert len(frame) == 3 and frame["chosen"].sum() == 1
@@ -79,6 +80,7 @@ def test_cross_validation_chooses_the_candidate_with_the_best_mean() -> None:
     assert chosen["training_rows"] == len(task.X_train)
 
 
+@pytest.mark.slow
 def test_hyper_parameters_reach_the_model_and_the_rows_stay_the_same() -> None:
     usual, other = load_task("diabetes/ada", 1), load_task("diabetes/ada", 1, {"learning_rate": 0.1})
     assert (usual.model.learning_rate, other.model.learning_rate) == (0.5, 0.1)
@@ -94,6 +96,7 @@ def test_every_grid_holds_parameters_of_its_model() -> None:
         assert set(grid) <= set(split_task(name, 0)[0].get_params()), name
 
 
+@pytest.mark.slow
 def test_the_unit_of_delta_scales_the_goal() -> None:
     tuned = pd.DataFrame({"task": ["boston/mlp"], "seed": [0], "chosen": [True], "parameters": ["{}"]})
     goals = {}
@@ -227,6 +230,7 @@ def small_tables() -> dict[str, pd.DataFrame]:
     return frames
 
 
+@pytest.mark.slow
 def test_the_report_has_every_section_and_the_papers_numbers(small_tables: dict[str, pd.DataFrame]) -> None:
     text = render(
         small_tables,
@@ -243,10 +247,12 @@ def test_the_report_has_every_section_and_the_papers_numbers(small_tables: dict[
                                           "versions": {}}], quick=False)  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_report_of_a_quick_run_says_so(small_tables: dict[str, pd.DataFrame]) -> None:
     assert "A quick run" in render(small_tables, [], quick=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", [1, 3, 8])
 def test_a_run_interrupted_at_any_place_has_a_report(lines: int, small_tables: dict[str, pd.DataFrame]) -> None:
     for part in ("sparsity", "regression", "lambda", "architecture", "pretraining", "ablation"):
@@ -263,6 +269,7 @@ def test_every_number_of_a_table_is_the_mean_of_its_lines(small_tables: dict[str
     assert line["paper: validity (sparsity)"] == "0.90 (3.19)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("draw", "part"),
     [
@@ -293,6 +300,7 @@ def small_plan(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
     return wanted
 
 
+@pytest.mark.slow
 def test_a_run_is_continued_and_its_tables_are_small(tmp_path: Path, small_plan: list[Case]) -> None:
     folder, said = Folder(tmp_path / "paper"), []
     reproduce(folder, quick=False, jobs=1, command="relax-plugin reproduce", say=said.append)
@@ -318,6 +326,7 @@ def test_tables_without_results_are_refused(tmp_path: Path, capsys: pytest.Captu
         Folder(tmp_path).read("models")
 
 
+@pytest.mark.slow
 def test_the_command_reports_what_is_stored(
     tmp_path: Path, small_tables: dict[str, pd.DataFrame], capsys: pytest.CaptureFixture[str]
 ) -> None:

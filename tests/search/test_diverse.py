@@ -84,6 +84,7 @@ def test_a_slot_left_empty_is_filled_with_another_row_and_never_with_one_that_is
     assert made.stage[0, 1:].tolist() == ["variant"] * 5
 
 
+@pytest.mark.slow
 def test_two_thousand_counterfactuals_are_asked_for_and_the_call_ends():
     rows = pd.DataFrame(np.random.default_rng(0).normal(0, 1, (80, 4)).round(3), columns=list("abcd"))
 

@@ -91,6 +91,7 @@ def test_paths_over_time_are_the_games_of_each_snapshot(explainer, paths) -> Non
     assert not part.equals(paths[paths["trained"] == 0].drop(columns="trained").reset_index(drop=True))
 
 
+@pytest.mark.slow
 def test_small_multiples_have_a_panel_for_each_moment_with_its_own_arrows(paths) -> None:
     figure = small_multiples(TASK, paths)
     panels = [axes for axes in figure.axes if axes.get_visible()]
@@ -116,6 +117,7 @@ def pictures(count=3) -> Slider:
     return Slider(figures, [f"<moment> {i}" for i in range(count)], "A & B </script>")
 
 
+@pytest.mark.slow
 def test_the_page_holds_every_picture_and_fetches_nothing(paths, tmp_path) -> None:
     page = learning_slider(TASK, paths).save(tmp_path / "new" / "page.html").read_text()
     assert page.count("data:image/png;base64,") == 4

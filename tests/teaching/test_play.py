@@ -48,6 +48,7 @@ def unpacked(column: dict[str, Any]) -> Any:
     return whole * column["unit"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", AGENTS)
 def test_paths_end_where_the_policy_of_the_explainer_does(playground, agent) -> None:
     result = led_by(playground, agent).explain(playground.points)
@@ -64,6 +65,7 @@ def test_paths_end_where_the_policy_of_the_explainer_does(playground, agent) -> 
     assert np.array_equal(told["rows"], result.rows_queried)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", AGENTS)
 def test_rewards_and_values_are_those_of_the_environment_stepped_by_hand(playground, agent) -> None:
     led = led_by(playground, agent)
@@ -100,6 +102,7 @@ def test_rewards_and_values_are_those_of_the_environment_stepped_by_hand(playgro
         assert (point, step + 1) not in steps.index
 
 
+@pytest.mark.slow
 def test_greedy_and_refined_answers_are_those_of_the_explainers(playground) -> None:
     task = playground.task
     some = playground.points.iloc[::37]
@@ -117,6 +120,7 @@ def test_greedy_and_refined_answers_are_those_of_the_explainers(playground) -> N
         assert result.found.mean() > 0.99
 
 
+@pytest.mark.slow
 def test_untrained_agent_is_the_one_training_begins_with(playground, monkeypatch) -> None:
     task = playground.task
     monkeypatch.setattr("relax_plugin.agent.explainer.train", lambda *_, **__: History())
@@ -127,6 +131,7 @@ def test_untrained_agent_is_the_one_training_begins_with(playground, monkeypatch
     assert any((weights[name] != weight).any() for name, weight in trained.items())
 
 
+@pytest.mark.slow
 def test_every_point_of_the_grid_is_a_row_the_space_accepts(playground) -> None:
     points, space = playground.points, playground.task.space
     assert len(points) == 91 * 61
@@ -136,6 +141,7 @@ def test_every_point_of_the_grid_is_a_row_the_space_accepts(playground) -> None:
     assert [*points.min(), *points.max()] == [10.0, 0.0, 100.0, 60.0]
 
 
+@pytest.mark.slow
 def test_packed_numbers_are_the_numbers_rounded(playground) -> None:
     data = page_data(playground)
     for agent in AGENTS:
@@ -171,6 +177,7 @@ def test_what_is_too_large_for_the_page_is_refused(number, unit) -> None:
         module.pack([0.0, number], unit)
 
 
+@pytest.mark.slow
 def test_page_is_one_small_file_that_loads_nothing(page) -> None:
     assert len(page.encode()) < LARGEST_PAGE
     assert "Content-Security-Policy" in page and "default-src 'none'" in page
@@ -180,6 +187,7 @@ def test_page_is_one_small_file_that_loads_nothing(page) -> None:
     assert "@import" not in page and "url(" not in page
 
 
+@pytest.mark.slow
 def test_page_says_what_it_was_computed_with(playground, page) -> None:
     text = re.sub(r"<[^>]*>", "", page.partition('<script type="application/json"')[0])
     config = playground.explainer.config_
@@ -190,15 +198,18 @@ def test_page_says_what_it_was_computed_with(playground, page) -> None:
     assert f"tries up to {playground.greedy.quantiles} values" in text
 
 
+@pytest.mark.slow
 def test_legend_names_every_mark_of_a_path(page) -> None:
     legend = re.search(r'<ul class="legend".*?</ul>', page, re.S)[0]
     assert all(f'class="{mark}"' in legend for mark in ("path-head", "greedy-head", "failed"))
 
 
+@pytest.mark.slow
 def test_same_playground_gives_the_same_page(playground, page) -> None:
     assert render(playground) == page
 
 
+@pytest.mark.slow
 def test_command_writes_the_page_whole(playground, page, tmp_path: Path, monkeypatch, capsys) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(module, "play", lambda *arguments: asked.append(arguments) or playground)
@@ -225,6 +236,7 @@ def test_command_refuses_with_a_sentence(arguments, sentence, tmp_path: Path, ca
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_tidy_frames_have_one_line_a_point_and_step(playground) -> None:
     assert not playground.steps.duplicated(["agent", "point", "step"]).any()
     assert not playground.answers.duplicated(["agent", "method", "point"]).any()

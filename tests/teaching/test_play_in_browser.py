@@ -3,8 +3,7 @@
 import base64
 import json
 import re
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,8 @@ import pytest
 from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.teaching.play import Playground, pack, play, render
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+pytestmark = pytest.mark.browser
 
-QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-         "--disable-sync", "--no-first-run"]  # fmt: skip
 DESKTOP = {"width": 1200, "height": 900}
 PHONE = {"width": 390, "height": 844}
 MINUS = "\N{MINUS SIGN}"
@@ -56,42 +51,21 @@ def stored(text) -> dict[str, Any]:
     return data
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        launched = driver.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield launched
-        launched.close()
-
-
 @pytest.fixture
-def opened(browser, address) -> Iterator[Any]:
-    """Opens the page in a window of its own; at the end nothing may have gone wrong or been asked of a network."""
-    contexts, complaints, requests = [], [], []
+def drawn(opened, address) -> Callable[..., Any]:
+    """Opens the page and waits until the point is on the plane."""
 
     def open_page(**options: Any) -> Any:
-        context = browser.new_context(**options)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(10_000)
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto(address)
+        page = opened(address, **options)
         page.locator("#plane .point").wait_for()
         return page
 
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert complaints == []
-    assert requests
-    assert all(url.startswith(("file:", "data:")) for url in requests)
+    return open_page
 
 
 @pytest.fixture
-def page(opened) -> Any:
-    return opened(viewport=DESKTOP)
+def page(drawn) -> Any:
+    return drawn(viewport=DESKTOP)
 
 
 def point_of(page: Any) -> int:
@@ -269,8 +243,8 @@ def test_sentence_is_the_one_of_the_explainer(page, playground) -> None:
         assert live.inner_text().endswith(sentence.partition(", the answer")[2])
 
 
-def test_a_finger_moves_the_point_too(opened, stored) -> None:
-    page = opened(viewport=PHONE, is_mobile=True, has_touch=True)
+def test_a_finger_moves_the_point_too(drawn, stored) -> None:
+    page = drawn(viewport=PHONE, is_mobile=True, has_touch=True)
     before = point_of(page)
     box = page.locator("#plane").bounding_box()
     page.touchscreen.tap(box["x"] + 90, box["y"] + 60)
@@ -280,8 +254,8 @@ def test_a_finger_moves_the_point_too(opened, stored) -> None:
 
 
 @pytest.mark.parametrize("agent", ["before", "after"])
-def test_page_is_never_wider_than_a_phone(opened, agent) -> None:
-    page = opened(viewport=PHONE, is_mobile=True, has_touch=True)
+def test_page_is_never_wider_than_a_phone(drawn, agent) -> None:
+    page = drawn(viewport=PHONE, is_mobile=True, has_touch=True)
     page.locator(f'input[value="{agent}"]').check()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate("innerWidth") == 390
@@ -292,8 +266,8 @@ def test_page_is_never_wider_than_a_phone(opened, agent) -> None:
         )
 
 
-def test_plane_is_drawn_anew_for_another_width(opened, stored) -> None:
-    page = opened(viewport=DESKTOP)
+def test_plane_is_drawn_anew_for_another_width(drawn, stored) -> None:
+    page = drawn(viewport=DESKTOP)
     wide = page.locator("#plane").bounding_box()["width"]
     page.set_viewport_size(PHONE)
     narrow = "document.getElementById('plane').viewBox.baseVal.width < 390"
@@ -307,8 +281,8 @@ def test_plane_is_drawn_anew_for_another_width(opened, stored) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_colours_follow_the_scheme(opened, scheme) -> None:
-    page = opened(viewport=DESKTOP, color_scheme=scheme)
+def test_colours_follow_the_scheme(drawn, scheme) -> None:
+    page = drawn(viewport=DESKTOP, color_scheme=scheme)
     shade = "getComputedStyle(document.querySelector('{}')).{}.match(/\\d+/g).slice(0, 3).map(Number)"
     paper, ink = (
         sum(page.evaluate(shade.format(*of))) for of in (("body", "backgroundColor"), ("#plane text", "fill"))

@@ -85,6 +85,7 @@ def test_actions_are_named_by_what_they_do(paths) -> None:
     assert {f"{feature.name} to {category}" for feature in categories for category in feature.categories} <= set(names)
 
 
+@pytest.mark.slow
 def test_the_policy_of_an_agent_is_what_the_explainer_follows() -> None:
     explainer = ReLAX(TASK.model, TASK.space, max_changes=2, effort="policy", config=QUICK, progress=False)
     found = explainer.fit(TASK.X_train).explain(QUERIES)
@@ -134,6 +135,7 @@ def test_the_outcome_counts_games_steps_and_returns(paths) -> None:
     )
 
 
+@pytest.mark.slow
 def test_episodes_of_more_than_two_features_have_a_frame_and_no_picture() -> None:
     task = load_task("breast_cancer/mlp")
     paths = follow(environment_of(task, task.X_test[:3], max_changes=4), dice())

@@ -120,6 +120,7 @@ def told(trees: Trees, rows: Any) -> Any:
 # The library's answers.
 
 
+@pytest.mark.slow
 @every_model
 def test_answers_are_the_librarys_at_random_points_and_beside_every_threshold(name: str, kind: str) -> None:
     model, trees = fitted(name, kind)
@@ -131,6 +132,7 @@ def test_answers_are_the_librarys_at_random_points_and_beside_every_threshold(na
         assert len(set(trees.labels(rows))) >= 2
 
 
+@pytest.mark.slow
 @every_model
 def test_scores_are_the_librarys_to_the_last_bit(name: str, kind: str) -> None:
     model, trees = fitted(name, kind)
@@ -219,6 +221,7 @@ def test_lightgbm_takes_tiny_numbers_for_zero(value: float) -> None:
 # Behind a pipeline.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("final", [CLASSIFIERS["forest"], CLASSIFIERS["xgboost"], CLASSIFIERS["lightgbm"]])
 def test_thresholds_are_moved_in_front_of_scalers(final: Any, dtype: Any) -> None:

@@ -25,6 +25,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_same_counterfactuals_are_found_for_the_same_rows(name):
     plain, quick = (BlackBox(MODELS[name], accelerate=accelerate) for accelerate in (None, "auto"))

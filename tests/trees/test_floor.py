@@ -119,6 +119,7 @@ def agrees(best: Floor, slow: list[tuple[int, float]], space: FeatureSpace) -> N
     assert space.limits().kept(best.values, start).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tight", [False, True], ids=["free", "tight"])
 @pytest.mark.parametrize("kind", ["two", "three"])
 @pytest.mark.parametrize("name", CLASSIFIERS, ids=lambda name: name.replace(" ", "-"))
@@ -128,6 +129,7 @@ def test_the_floor_of_a_classifier_is_what_brute_force_finds(name: str, kind: st
         agrees(best, brute_force(name, kind, tight, goal), SPACES[tight])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tight", [False, True], ids=["free", "tight"])
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_the_floor_of_a_regressor_is_what_brute_force_finds(name: str, tight: bool) -> None:
@@ -169,6 +171,7 @@ def test_scalers_in_front_of_the_trees_are_looked_through() -> None:
         assert (best.changes[row], best.distance[row]) == (slow[0], pytest.approx(slow[1], rel=1e-12, nan_ok=True))
 
 
+@pytest.mark.slow
 def test_the_order_and_number_of_queries_makes_no_difference() -> None:
     task = load_task("breast_cancer/rf")
     queries = task.X_test[:40]
@@ -180,6 +183,7 @@ def test_the_order_and_number_of_queries_makes_no_difference() -> None:
     assert (alone.changes[0], alone.distance[0]) == (best.changes[7], best.distance[7])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["greedy", "nearest-ct", "feat-tweak"])
 @pytest.mark.parametrize("name", ["breast_cancer/rf", "diabetes/ada"])
 def test_no_method_is_better_than_the_floor(name: str, method: str) -> None:

@@ -71,6 +71,7 @@ def weights_of(world):
     return torch.cat([weight.flatten().double() for weight in world.weights_by_name().values()])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_it_learns_a_smooth_model_and_agrees_with_it_on_fresh_rows_as_it_says(task):
     world = world_of(task)
@@ -98,6 +99,7 @@ def noisy_probabilities(rows):
     return np.column_stack([1.0 - positive, positive])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "task"), [(noise, "regression"), (noisy_probabilities, "classification")])
 def test_of_pure_noise_it_says_that_it_knows_nothing(model, task):
     rows = gaussian_rows(600, 10)
@@ -108,6 +110,7 @@ def test_of_pure_noise_it_says_that_it_knows_nothing(model, task):
         assert world.agreement.labels == pytest.approx(0.5, abs=0.08)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [-0.6, 0.0, 1.0])
 def test_the_step_of_a_stump_is_followed(at):
     rows = gaussian_rows(1000)
@@ -116,6 +119,7 @@ def test_the_step_of_a_stump_is_followed(at):
     assert world.agreement.labels > 0.97
 
 
+@pytest.mark.slow
 def test_the_steps_of_a_tree_are_followed_by_the_pieces():
     rows = gaussian_rows(1000)
     steps = np.sign(rows[:, 0]) * (rows[:, 1] > 0.5) + (rows[:, 0] > 1.0)
@@ -133,6 +137,7 @@ def test_agreement_is_told_in_a_sentence():
     assert str(Agreement(np.nan, -0.25, 80)) == "-25.0% of the variance explained"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0.0, 0.5, 0.1, 1e6 / 3])
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_a_constant_model_is_known_exactly(task, level):
@@ -264,6 +269,7 @@ def test_torch_gets_its_threads_back():
     assert set(inside) == {1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["three classes", "decision", "labels", "numbers", "mixed classes"])
 def test_the_imagined_model_answers_in_the_manner_of_the_model_and_never_asks_it(task):
     model, draw, kind = TASKS[task]

@@ -10,18 +10,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference.tiny import (
-    QUICK,
-    Counting,
-    gaussian_rows,
-    mixed_probabilities,
-    mixed_rows,
-    mixed_space,
-    numbers,
-    three_class_probabilities,
-    two_class_labels,
-    two_class_probabilities,
-)
+from reference import tiny
+from reference.tiny import QUICK, Counting, gaussian_rows, two_class_labels, two_class_probabilities
 from sklearn.base import clone
 
 from relax_plugin import BlackBox, FeatureSpace, Goal, ReLAX, ReLAXConfig
@@ -35,8 +25,8 @@ from relax_plugin.world_model.sampling import ENOUGH, ROUND, Mixing, imagine, mo
 
 ROWS = gaussian_rows()
 QUERIES = gaussian_rows(40, seed=7)
-MIXED = mixed_rows()
-SPACE = mixed_space(MIXED)
+MIXED = tiny.mixed_rows()
+SPACE = tiny.mixed_space(MIXED)
 
 
 class Estimator(Counting):
@@ -68,8 +58,8 @@ def case(kind):
         "scores": Estimator(two_class_probabilities),
         "ties": Estimator(tied_scores),
         "labels only": Counting(two_class_labels),
-        "regressor": Counting(numbers),
-        "mixed": Counting(mixed_probabilities),
+        "regressor": Counting(tiny.numbers),
+        "mixed": Counting(tiny.mixed_probabilities),
         "noise": Counting(noise),
     }[kind]
     if kind == "mixed":
@@ -114,6 +104,7 @@ def two_class():
 # How long is trained
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "options", "steps", "epochs"),
     [
@@ -142,8 +133,9 @@ def test_an_agent_is_trained_for_less_beside_a_world_model(kind, options, steps,
     assert seen == epochs
 
 
+@pytest.mark.slow
 def test_how_long_is_decided_anew_at_every_fit(tmp_path):
-    explainer = fitted(config=replace(QUICK, steps=None))
+    explainer = fitted(config=replace(QUICK, steps=None, episodes=8, updates_per_step=1))
     assert explainer.history_.frame()["step"].iloc[-1] == SEARCH_STEPS < AGENT_STEPS
     explainer.save(tmp_path / "agent")
     loaded = ReLAX.load(tmp_path / "agent", model=two_class_probabilities)
@@ -152,6 +144,7 @@ def test_how_long_is_decided_anew_at_every_fit(tmp_path):
         assert again.history_.frame()["step"].iloc[-1] == AGENT_STEPS
 
 
+@pytest.mark.slow
 def test_fit_does_not_import_the_compiler_of_torch():
     """It would take more than a second, as much as all of the training."""
     program = (
@@ -215,6 +208,7 @@ def test_imagining_asks_no_more_rows_than_it_may_and_uses_what_is_known(kind, ro
 BATCHES = {two_class_probabilities: [ROUND], noise: [ROUND, ROUND, 200], two_class_labels: [2 * ROUND + 200]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", BATCHES)
 def test_one_round_if_good_enough_more_up_to_the_budget_if_not_and_labels_all_at_once(answer):
     model = Counting(answer)
@@ -226,6 +220,7 @@ def test_one_round_if_good_enough_more_up_to_the_budget_if_not_and_labels_all_at
 # What training costs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [200, 500, 1000, 4000])
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_in_imagination_never_costs_more_than_its_budget(kind, budget, hurried):
@@ -276,6 +271,7 @@ def test_labels_alone_are_imagined_only_if_asked_for(caplog):
     assert not caplog.records
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_imagined_is_trained_on_and_that_is_said(caplog):
     model = Counting(noise)
     with caplog.at_level(logging.WARNING):
@@ -300,6 +296,7 @@ def test_bad_settings_are_refused_with_a_sentence():
 # Answers are the model's own
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", [True, False])
 @pytest.mark.parametrize("damaged", [False, True])
 def test_what_is_found_holds_on_the_model_even_if_the_world_model_is_wrong(agent, damaged):
@@ -334,23 +331,25 @@ def test_constraints_of_the_call_hold_after_imagined_training(two_class):
 
 
 def test_goals_of_the_call_hold_after_imagined_training():
-    explainer = fitted(three_class_probabilities)
+    explainer = fitted(tiny.three_class_probabilities)
     for target in (0, 1, 2):
         found = explainer.explain(QUERIES, goal=Goal.to(target, min_probability=0.6))
         assert found.found.mean() > 0.8
-        assert (three_class_probabilities(found.values[found.found])[:, target] >= 0.6).all()
+        assert (tiny.three_class_probabilities(found.values[found.found])[:, target] >= 0.6).all()
 
 
+@pytest.mark.slow
 def test_mixed_features_keep_their_constraints_after_imagined_training():
-    queries = mixed_rows(25, seed=3)
-    found = fitted(mixed_probabilities, MIXED, space=SPACE).explain(queries, n=2)
+    queries = tiny.mixed_rows(25, seed=3)
+    found = fitted(tiny.mixed_probabilities, MIXED, space=SPACE).explain(queries, n=2)
     assert found.found[:, 0].mean() > 0.8
     query, slot = np.nonzero(found.found)
     assert SPACE.limits().kept(found.values[query, slot], SPACE.values(queries)[query]).all()
-    before = mixed_probabilities(queries).argmax(axis=1)[query]
-    assert (mixed_probabilities(found.frame[SPACE.names]).argmax(axis=1) != before).all()
+    before = tiny.mixed_probabilities(queries).argmax(axis=1)[query]
+    assert (tiny.mixed_probabilities(found.frame[SPACE.names]).argmax(axis=1) != before).all()
 
 
+@pytest.mark.slow
 def test_local_is_tuned_on_the_model_after_imagined_training():
     model = Counting(two_class_probabilities)
     globally = fitted(effort="policy").explain(QUERIES)
@@ -362,12 +361,14 @@ def test_local_is_tuned_on_the_model_after_imagined_training():
     assert (locally.found >= globally.found).all() and (locally.stage == "local").any()
 
 
+@pytest.mark.slow
 def test_same_seed_same_world_same_answers(two_class):
     again, other = fitted(), fitted(seed=1)
     assert again.world_model_.agreement == two_class.world_model_.agreement != other.world_model_.agreement
     same_answers(two_class.explain(QUERIES, n=2), again.explain(QUERIES, n=2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_world_model_survives_saving(kind, tmp_path):
     _, model, rows, options = case(kind)

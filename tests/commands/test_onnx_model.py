@@ -50,6 +50,7 @@ def asked(rows, output=0):
     return session.run(None, {session.get_inputs()[0].name: rows.to_numpy(dtype=np.float32)})[output]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [None, WITHOUT_ZIPMAP], ids=["maps", "tensor"])
 @pytest.mark.parametrize("labels", [["no", "perhaps", "yes"], [0, 1, 2], [4, 5, 9]], ids=str)
 def test_delivered_rows_get_the_answer_of_the_onnx_model(run, numbers, labels, options):
@@ -109,6 +110,7 @@ def test_a_single_number_is_a_regressor(run, numbers):
     assert code == 2 and "a classifier gives labels, one score a class, or the probability of class 1" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "right"), [(LinearSVC(), True), (RidgeClassifier(), True), (SVC(), False)])
 def test_margins_help_unless_they_contradict_the_labels(run, numbers, model, right):
     # skl2onnx writes a single column of margins for the first two, and the margins of an SVC with the sign reversed:
