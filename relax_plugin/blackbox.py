@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from relax_plugin.trees.fast import FastTrees
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
+Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 Task = Literal["auto", "classification", "regression"]
 
 ENTERING = threading.Lock()  # books of a whole are written by all of its parts, which may run in threads
@@ -43,6 +44,13 @@ class Answer:
 
     def rows(self, index: Any) -> "Answer":
         return Answer(self.output[index], None if self.scores is None else self.scores[index])
+
+    def replaced(self, where: Booleans, other: "Answer") -> "Answer":
+        """The same, with the other's answers where it is told."""
+        scores = None
+        if self.scores is not None and other.scores is not None:
+            scores = np.where(where[:, None], other.scores, self.scores)
+        return Answer(np.where(where, other.output, self.output), scores)
 
     @staticmethod
     def joined(first: "Answer", second: "Answer") -> "Answer":
@@ -115,6 +123,12 @@ class BlackBox:
         bound.reader = copy.copy(self.reader)
         bound.space, bound.classes, bound.later_classes, bound.strict, bound.trees = space, None, [], False, None
         return bound
+
+    def over(self, space: FeatureSpace) -> "BlackBox":
+        """The same with all that was learned, asked in the dtypes of another space with the same features."""
+        other = self.for_call()
+        other.space = space
+        return other
 
     def for_call(self) -> "BlackBox":
         """The same for one call: with books, strictness and later classes of its own, whatever other threads do."""

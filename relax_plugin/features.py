@@ -299,6 +299,13 @@ class FeatureSpace:
         frame = pd.DataFrame({f.name: self._column(j, values[:, j]) for j, f in enumerate(self.features)})
         return frame if self.container == "frame" else as_array(frame, np.dtype(self.array_dtype))
 
+    def numbers(self, values: Values) -> Values:
+        """The values with categories, if these are numbers, in place of their positions."""
+        cells = values.copy()
+        for j in np.flatnonzero(self.is_categorical):
+            cells[:, j] = np.asarray(self.features[j].categories, dtype=np.float64)[cells[:, j].astype(int)]
+        return cells
+
     @cached_property
     def _index(self) -> pd.Index:
         return pd.Index(self.names)
@@ -358,6 +365,16 @@ class FeatureSpace:
             direction=np.array([{"increase": 1, "decrease": -1, None: 0}[f.direction] for f in self.features]),
             category_offsets=self.category_offsets,
         )
+
+    def refuse_other_features(self, other: "FeatureSpace") -> None:
+        """Refuse a space whose values do not mean the same: other names, kinds, or categories than these."""
+        if other.names != self.names:
+            raise ColumnError(f"the space has the features {other.names}; accepted are {self.names}, in this order.")
+        for own, given in zip(self.features, other.features, strict=True):
+            if list(map(str, given.categories)) != list(map(str, own.categories)):
+                wanted = f"the categories {list(own.categories)}, in this order" if own.categories else "a number"
+                told = f"has the categories {list(given.categories)}" if given.categories else "is a number"
+                raise ConstraintError(f"feature {given.name!r} {told}; accepted is {wanted}.")
 
     def distance(self, a: Values, b: Values) -> np.ndarray[Any, np.dtype[np.float64]]:
         """L1 distance in standardised space; a changed category counts 1."""

@@ -32,6 +32,7 @@ class Problem:
     limits: Limits
     max_changes: int
     rows: Integers = field(repr=False)  # model rows spent on each query so far
+    itself_misses: bool = False  # whether a query counts as a miss even if it meets its goal
 
     def __len__(self) -> int:
         return len(self.start)
@@ -49,7 +50,11 @@ class Problem:
     def ask(self, values: Values, owner: Integers) -> Answer:
         """The model's answers to candidates, one call, charged to their owners."""
         np.add.at(self.rows, owner, self.blackbox.rows_per_question)
-        return self.blackbox.ask(values)
+        answer = self.blackbox.ask(values)
+        if not self.itself_misses:
+            return answer
+        itself = np.asarray((values == self.start[owner]).all(axis=1))
+        return answer.replaced(itself, self.before.rows(owner))
 
     def judge(self, values: Values, owner: Integers) -> tuple[Booleans, Floats]:
         """Whether each candidate meets its owner's goal, and its gap."""
@@ -73,6 +78,13 @@ class Problem:
             limits=self.limits.rows(index),
             rows=np.zeros(len(index), dtype=np.int64),
         )
+
+    def besides_query(self) -> "Problem":
+        """The problem as those see it who shall find other rows than the query: where it meets the goal, it misses.
+
+        This is for the search alone; whoever decides what is valid keeps to the model's own answers.
+        """
+        return replace(self, before=self.goal.missed(self.before), itself_misses=True)
 
 
 @dataclass
