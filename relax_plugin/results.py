@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.columns import EXACT, dtype_from_text, dtype_text
-from relax_plugin.errors import InputError, SavedFileError, UnknownNameError, did_you_mean
+from relax_plugin.errors import InputError, SavedFileError
 from relax_plugin.features import FeatureSpace, Rows, Values
+from relax_plugin.inference import refuse_unknown
 from relax_plugin.tables import array_dtype, as_array
 
 if TYPE_CHECKING:
@@ -120,10 +121,8 @@ class Counterfactuals:
 
         `names` are other words for features, by the names they have in the space.
         """
-        words: dict[Any, Any] = {name: name for name in self.space.names}
-        for name in set(names or ()) - set(words):
-            raise UnknownNameError(f"names has a word for feature {name!r}; {did_you_mean(name, self.space.names)}")
-        words.update(names or {})
+        refuse_unknown("sentences(names=...)", names or {}, self.space.names)
+        words = {**dict(zip(self.space.names, self.space.names, strict=True)), **(names or {})}
         by_query: dict[int, list[str]] = {}
         for change in self.changes().query("cf_id == 0").itertuples():
             part = f"{words[change.feature]} were {shown(change.to)} instead of {shown(change[4])}"

@@ -154,7 +154,7 @@ def test_a_sentence_has_other_words_for_features_if_it_is_given_some() -> None:
         for name, word in words.items():
             plain = plain.replace(f" {name} were", f" {word} were")
         assert told == plain
-    with pytest.raises(UnknownNameError, match="names has a word for feature 'yaers'; did you mean 'years'"):
+    with pytest.raises(UnknownNameError, match="names feature 'yaers'; did you mean 'years'"):
         result.sentences(names={"yaers": "the years"})
 
 
