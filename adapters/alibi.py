@@ -7,7 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +19,7 @@ from relax_plugin.base import CounterfactualExplainer, make_explainer
 from relax_plugin.errors import ConstraintError, GoalError, InputError, NotFittedError, UnknownNameError, did_you_mean
 from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.goal import Goal
-from relax_plugin.results import Counterfactuals, concatenate
+from relax_plugin.results import Counterfactuals, concatenate, taken
 
 Condition = Mapping[str, Sequence[Any]]
 
@@ -141,7 +141,7 @@ class ReLAXTabular:
         after = np.where(met, made.after[query, slot], made.before[query])
         data = {
             "orig": {"X": np.asarray(X), "class": self._codes(made.before)},
-            "cf": {"X": _delivered(space, values, _taken(X, query)), "class": self._codes(after)},
+            "cf": {"X": _delivered(space, values, taken(X, query)), "class": self._codes(after)},
             "target": None if target is None else target[:, None],
             "condition": C,
         }
@@ -198,10 +198,8 @@ class ReLAXTabular:
         for limits, rows in groups.items():
             free = [f.name for f in explainer.space_.features if not f.immutable and (f.name, ()) not in limits]
             bounds, goal = {name: b for name, b in limits if b}, None if goals is None else Goal.to(goals[rows])
-            parts.append(explainer.explain(_taken(X, rows), goal=goal, n=n, vary=free, bounds=bounds))
-        made, back = concatenate(parts, X), np.argsort(np.concatenate([*groups.values()]))
-        arrays = {f.name: getattr(made, f.name) for f in fields(made) if f.name not in ("space", "queries", "seconds")}
-        return replace(made, **{name: array[back] for name, array in arrays.items() if array is not None})
+            parts.append(explainer.explain(taken(X, rows), goal=goal, n=n, vary=free, bounds=bounds))
+        return concatenate(parts, X, order=np.argsort(np.concatenate([*groups.values()])))
 
     def _limits(self, condition: Mapping[Any, Sequence[Any]], row: Array) -> tuple[tuple[Any, tuple[Any, ...]], ...]:
         """What one row may change to, by feature; () where it may not change at all."""
@@ -232,17 +230,11 @@ class ReLAXTabular:
         return np.asarray(answers if blackbox.classes is None else blackbox.codes(answers).astype(int)).reshape(-1, 1)
 
 
-def _taken(X: Rows, rows: Any) -> Rows:
-    return X.iloc[rows] if isinstance(X, pd.DataFrame) else np.asarray(X[rows])
-
-
 def _delivered(space: FeatureSpace, values: Array, queries: Rows) -> Array:
     """The values as an array of the user's cells; `restore` does this for any dtype, but numbers need no frame."""
     array = np.asarray(queries)
     if array.dtype.kind not in "iuf":
         return np.asarray(space.restore(values, queries))
-    cells = values.copy()
-    for j in np.flatnonzero(space.is_categorical):
-        cells[:, j] = np.asarray(space.features[j].categories, dtype=np.float64)[cells[:, j].astype(int)]
+    cells = space.numbers(values)
     cast = cells.astype(array.dtype)
     return cast if np.array_equal(cast, cells) else cells

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.arrays import Array
-from relax_plugin.base import CounterfactualExplainer, make_explainer
-from relax_plugin.errors import ColumnError, InputError, NotFittedError, UnknownNameError, did_you_mean
+from relax_plugin.base import CounterfactualExplainer, fitted, make_explainer
+from relax_plugin.errors import ColumnError, InputError, UnknownNameError, did_you_mean
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
 
@@ -55,9 +55,7 @@ class ReLAXRecourse:
         self.vary: list[Any] | None = None  # features that may change, where the explainer's own space lets more
         given, goal = self.hyperparams["explainer"], Goal.to(self.hyperparams["desired_class"])
         if isinstance(given, CounterfactualExplainer):
-            if not hasattr(given, "blackbox_"):
-                raise NotFittedError(f"a fitted explainer is needed; call fit(X) of this {type(given).__name__} first.")
-            if given.space_.names != self.order:
+            if fitted(given).space_.names != self.order:
                 raise ColumnError(f"the explainer has the features {given.space_.names}, but the model {self.order}.")
             if self.hyperparams["options"]:
                 raise InputError("options belong to the name of an explainer; a fitted one has its own already.")
@@ -104,12 +102,8 @@ class ReLAXRecourse:
         if not isinstance(factuals, pd.DataFrame) or len(factuals) == 0:
             raise InputError("factuals must be a DataFrame with at least one row.")
         made = self.explainer.explain(self._joined(factuals), goal=self.goal, vary=self.vary)
-        found, space = made.found[:, 0], made.space
-        cells = made.values[:, 0].copy()
-        for j in np.flatnonzero(space.is_categorical):  # positions in the space's list -> CARLA's numbers
-            cells[:, j] = np.asarray(space.features[j].categories, dtype=np.float64)[cells[:, j].astype(int)]
-        cells[~found] = np.nan
-        return self._spread(pd.DataFrame(cells, index=factuals.index, columns=pd.Index(space.names)))
+        cells = np.where(made.found[:, :1], made.space.numbers(made.values[:, 0]), np.nan)
+        return self._spread(pd.DataFrame(cells, index=factuals.index, columns=pd.Index(made.space.names)))
 
     def _probabilities(self, rows: pd.DataFrame) -> Array:
         # Not `predict`: with some of CARLA's backends it is a probability, with others a label.

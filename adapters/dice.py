@@ -3,7 +3,7 @@
 import inspect
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import Any, Self
 
@@ -12,18 +12,19 @@ import pandas as pd
 
 from relax_plugin.adapters.dice_interfaces import (
     AskedModel,
-    DenyingReader,
     fitting,
     moved_in,
     refuse_doubtful,
+    space_for,
     training_values,
-    view_for,
     with_ends,
 )
+from relax_plugin.arrays import Array
 from relax_plugin.base import CounterfactualExplainer, list_explainers, make_explainer
 from relax_plugin.errors import ColumnError, InputError, MissingExtraError, UnknownNameError, did_you_mean
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
+from relax_plugin.results import Counterfactuals
 
 try:
     from dice_ml import dice
@@ -34,6 +35,37 @@ except ImportError as missing:
     raise MissingExtraError("DiCE's face needs dice-ml: pip install 'relax-plugin[dice]'.") from missing
 
 ONLY_THE_CLASS = 0.5  # DiCE's default stopping_threshold
+
+
+@dataclass(frozen=True)
+class Request:
+    """What DiCE is asked for, in its own words and with its own defaults."""
+
+    total_CFs: int
+    desired_class: Any = "opposite"
+    desired_range: Sequence[float] | None = None
+    permitted_range: Mapping[str, Sequence[Any]] | None = None
+    features_to_vary: Any = "all"
+    stopping_threshold: float = ONLY_THE_CLASS
+    posthoc_sparsity_param: float | None = 0.1
+    posthoc_sparsity_algorithm: str = "linear"
+    verbose: bool = False
+    random_seed: int | None = None
+
+    @property
+    def vary(self) -> Any:
+        """The features that may change; None for all of them."""
+        if not isinstance(self.features_to_vary, str):
+            return self.features_to_vary
+        if self.features_to_vary != "all":
+            name = self.features_to_vary
+            raise InputError(f"features_to_vary is {name!r}; give 'all' or a list: [{name!r}].")
+        return None
+
+    @property
+    def min_probability(self) -> float | None:
+        """The least probability of the desired class; None if the class is enough."""
+        return None if self.stopping_threshold == ONLY_THE_CLASS else self.stopping_threshold
 
 
 class ReLAXDice(ExplainerBase):  # type: ignore[misc]
@@ -106,21 +138,31 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         - `random_seed` is the explainer's seed for this call. Options of DiCE's own methods (`proximity_weight`,
           `sample_size`, ...) are left aside with a warning.
         """
-        wanted = (desired_class, desired_range, permitted_range, features_to_vary, stopping_threshold)
-        asked = (*wanted, posthoc_sparsity_param, posthoc_sparsity_algorithm, verbose)
+        request = Request(
+            total_CFs=total_CFs,
+            desired_class=desired_class,
+            desired_range=desired_range,
+            permitted_range=permitted_range,
+            features_to_vary=features_to_vary,
+            stopping_threshold=stopping_threshold,
+            posthoc_sparsity_param=posthoc_sparsity_param,
+            posthoc_sparsity_algorithm=posthoc_sparsity_algorithm,
+            verbose=verbose,
+            random_seed=random_seed,
+        )
         queries = self._read(query_instances)
-        self._validate_counterfactual_configuration(queries, total_CFs, *asked)
+        self._validate_counterfactual_configuration(queries, **vars(request))
         _check_tuning(tuning)
-        examples = self._explain(queries, total_CFs, *asked, random_seed) if len(queries) else []
+        examples = self._explain(queries, request) if len(queries) else []
         if not examples or self.total_cfs_found == 0:
             self._check_any_counterfactuals_computed([])  # raises
         return CounterfactualExplanations(examples)
 
-    def _generate_counterfactuals(self, query_instance: Any, total_CFs: int, **request: Any) -> Any:
+    def _generate_counterfactuals(self, query_instance: Any, total_CFs: int, **asked: Any) -> Any:
         """DiCE's inner question, about one query."""
-        bound = inspect.signature(self.generate_counterfactuals).bind(query_instance, total_CFs, **request)
-        bound.apply_defaults()
-        return self._explain(self._read(query_instance), *bound.args[1:])[0]
+        known = {field.name for field in fields(Request)}
+        request = Request(total_CFs, **{name: value for name, value in asked.items() if name in known})
+        return self._explain(self._read(query_instance), request)[0]
 
     def _read(self, query_instances: Any) -> pd.DataFrame:
         """The queries as one DataFrame."""
@@ -133,46 +175,62 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
             frame = frame.astype({n: float for n, d in self.data_interface.get_decimal_precisions("dict").items() if d})
         return frame
 
-    def _explain(self, queries: pd.DataFrame, total: int, *asked: Any) -> list[Any]:
-        """DiCE's examples of each query, given the other arguments of `generate_counterfactuals` in their order."""
-        desired_class, desired_range, permitted_range, features_to_vary, threshold, sparsity, _, _, seed = asked
-        if isinstance(features_to_vary, str) and features_to_vary != "all":
-            raise InputError(f"features_to_vary is {features_to_vary!r}; give 'all' or a list: [{features_to_vary!r}].")
-        permitted_range = with_ends(self.data_interface, permitted_range)
-        self._check_queries(queries, permitted_range, features_to_vary)
+    def _explain(self, queries: pd.DataFrame, request: Request) -> list[Any]:
+        """DiCE's examples of each query."""
+        interface, vary = self.data_interface, request.vary
+        permitted = with_ends(interface, request.permitted_range)
+        self._check_queries(queries, permitted, request.features_to_vary)
         if not self.fitted:
-            self.fit(queries, desired_range)
-        view, bounds = view_for(self.explainer, queries, permitted_range or {}, seed, self.own_space)
-        limits = {"vary": None if isinstance(features_to_vary, str) else features_to_vary, "bounds": bounds}
-        rows = queries[view.space_.names]
-        start = moved_in(view.space_, rows, **limits) if bounds else rows
+            self.fit(queries, request.desired_range)
+        space, bounds = space_for(self.explainer.space_, queries, permitted or {}, widened=self.own_space)
+        view = self.explainer.for_space(space)
+        if request.random_seed is not None:
+            view.set_params(seed=request.random_seed)
+        rows = queries[space.names]
+        start = moved_in(space, rows, vary, bounds)
+        # What the model says to the queries as they were asked, if those are not the ones that are explained.
         before = None if start is rows else view.blackbox_.labels(view.blackbox_.confirm(rows).output)
-        labels = [] if self.model.model_type == "regressor" else view.blackbox_.classes.tolist()
-        wanted = self._wanted(desired_class, labels) if labels else desired_class
+        labels = [] if view.blackbox_.classes is None else view.blackbox_.classes.tolist()
+        wanted = self._wanted(request.desired_class, labels) if labels else request.desired_class
         opposite = dict(zip(labels, labels[::-1], strict=True))  # only asked for where there are two
         if not labels:
-            goal = Goal.between(*self.infer_target_cfs_range(desired_range))
+            goal = Goal.between(*self.infer_target_cfs_range(request.desired_range))
         elif wanted is not None:
-            goal = Goal.to([wanted] * len(rows))
-        else:  # the opposite of what a query was before it was moved
-            goal = Goal.flip() if before is None else Goal.to([opposite[label] for label in before])
-        goal = replace(goal, min_probability=None if threshold == ONLY_THE_CLASS or not labels else threshold)
-        interface, outcome = self.data_interface, self.data_interface.outcome_name
-        made, found = _distinct(view, start, goal, total, limits, outcome)
-        answers, columns = (made.before if before is None else before).tolist(), [*interface.feature_names, outcome]
-        # Every example has an index of its own, from 0 on, so that cutting it out is all there is to do.
-        shown = found[columns].set_axis(pd.Index(found.groupby("query_id").cumcount()))
-        queries_as_asked = queries.assign(**{outcome: answers})[columns].set_axis(np.zeros(len(rows), dtype=int))
-        tables = queries_as_asked, shown, shown.copy()
-        ends = np.searchsorted(found["query_id"], np.arange(len(rows) + 1))
-        told, kind = (sparsity, None if desired_range is None else list(desired_range)), self.model.model_type
-        examples = [
-            LaterExamples(interface, tables, query, slice(*ends[query : query + 2]), (*told, desired, kind))
-            for query, desired in enumerate(opposite.get(answer) if wanted is None else wanted for answer in answers)
-        ]
+            goal = Goal.to(wanted, min_probability=request.min_probability)
+        elif before is None:
+            goal = Goal.flip(min_probability=request.min_probability)
+        else:
+            goal = Goal.to([opposite[label] for label in before], min_probability=request.min_probability)
+        made, found = self._found(view, start, goal, request.total_CFs, {"vary": vary, "bounds": bounds})
+        answers = (made.before if before is None else before).tolist()
+        tables = Tables.of(queries.assign(**{interface.outcome_name: answers}), found, interface)
+        told = {
+            "posthoc_sparsity_param": request.posthoc_sparsity_param,
+            "desired_range": None if request.desired_range is None else list(request.desired_range),
+            "model_type": self.model.model_type,
+        }
+        desired = [opposite.get(answer) if wanted is None else wanted for answer in answers]
+        examples = [LaterExamples(interface, tables, q, {**told, "desired_class": d}) for q, d in enumerate(desired)]
         self.total_cfs_found, self.final_cfs_df = len(found), examples[-1].final_cfs_df
-        self.cfs_preds = None if self.final_cfs_df is None else self.final_cfs_df[[outcome]].to_numpy()
+        self.cfs_preds = None if self.final_cfs_df is None else self.final_cfs_df[[interface.outcome_name]].to_numpy()
         return examples
+
+    def _found(
+        self, view: CounterfactualExplainer, start: pd.DataFrame, goal: Goal, total: int, limits: Mapping[str, Any]
+    ) -> tuple[Counterfactuals, pd.DataFrame]:
+        """What the explainer made, and a table of what it found: a query that is as desired already, then others."""
+
+        def table(made: Counterfactuals) -> pd.DataFrame:
+            return made.frame.assign(**{self.data_interface.outcome_name: made.after[made.found].tolist()})
+
+        made = view.explain(start, goal=goal, n=max(total, 1), **limits)
+        found, itself = table(made), np.flatnonzero(made.stage[:, 0] == "query")
+        if total > 1 and len(itself):
+            queries, goals = start.iloc[itself], goal.chunk(itself)
+            others = table(view.explain(queries, goal=goals, n=total - 1, besides_query=True, **limits))
+            others = others.assign(query_id=itself[others["query_id"]], cf_id=others["cf_id"] + 1)
+            found = pd.concat([found, others]).sort_values(["query_id", "cf_id"])
+        return made, found[found["cf_id"] < total]
 
     def _check_queries(self, queries: pd.DataFrame, permitted: Mapping[str, Any] | None, vary: Any) -> None:
         """Raise what DiCE raises on the first query that it would refuse."""
@@ -207,6 +265,28 @@ class Dice(dice.Dice):  # type: ignore[misc]
         return ReLAXDice(data_interface, model_interface, "relax-global" if method == "relax" else method, **kwargs)
 
 
+@dataclass(frozen=True)
+class Tables:
+    """All queries and all that was found, in DiCE's columns, from which the tables of each query are cut."""
+
+    queries: pd.DataFrame
+    found: pd.DataFrame
+    ends: Array  # query q has the rows from ends[q] to ends[q + 1] of those found
+
+    @classmethod
+    def of(cls, queries: pd.DataFrame, found: pd.DataFrame, interface: Any) -> "Tables":
+        columns = [*interface.feature_names, interface.outcome_name]
+        ends = np.searchsorted(found["query_id"], np.arange(len(queries) + 1))
+        # Every table has an index of its own, from 0 on, so that cutting it out is all there is to do.
+        numbered = found[columns].set_axis(pd.Index(found.groupby("query_id").cumcount()))
+        return cls(queries[columns].set_axis(np.zeros(len(queries), dtype=int)), numbered, ends)
+
+    def cut(self, query: int) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+        """A query, and what was found for it."""
+        first, end = self.ends[query : query + 2]
+        return self.queries.iloc[query : query + 1], self.found.iloc[first:end] if end > first else None
+
+
 class LaterExamples(CounterfactualExamples):  # type: ignore[misc]
     """DiCE's examples of one query, made when first looked at: a thousand small tables cost more than the search."""
 
@@ -216,37 +296,24 @@ class LaterExamples(CounterfactualExamples):  # type: ignore[misc]
     def __getattr__(self, name: str) -> Any:
         if "_parts" not in self.__dict__:
             raise AttributeError(name)
-        interface, (queries, *found), query, own, told = self.__dict__.pop("_parts")
+        interface, tables, query, told = self.__dict__.pop("_parts")
         changed = self.__dict__.copy()
-        final, sparse = (table.iloc[own] if own.stop > own.start else None for table in found)
-        super().__init__(interface, final, queries.iloc[query : query + 1], sparse, *told)
+        asked, found = tables.cut(query)
+        super().__init__(interface, found, asked, None if found is None else found.copy(), **told)
         self.__dict__.update(changed)
         return getattr(self, name)
 
 
-def _distinct(view: Any, start: pd.DataFrame, goal: Goal, total: int, limits: Any, outcome: str) -> tuple[Any, Any]:
-    """What the explainer made, and what it found query by query; more also for queries that meet the goal already."""
-    made = view.explain(start, goal=goal, n=max(total, 1), **limits)
-    found = made.frame.assign(**{outcome: made.after[made.found].tolist()})
-    itself = np.flatnonzero(made.found[:, 0] & (made.values[:, 0] == made.start).all(axis=1))
-    if total > 1 and len(itself):
-        view.blackbox_.reader = DenyingReader(view.blackbox_, start.iloc[itself], goal)
-        goal = replace(goal, label=goal.label and tuple(goal.label[query] for query in itself))
-        more = view.explain(start.iloc[itself], goal=goal, n=total - 1, **limits)
-        places = {"query_id": itself[more.frame["query_id"]], "cf_id": more.frame["cf_id"] + 1}
-        others = more.frame.assign(**places, **{outcome: more.after[more.found].tolist()})
-        found = pd.concat([found, others]).sort_values(["query_id", "cf_id"])
-    return made, found[found["cf_id"] < total]
-
-
 def _check_tuning(given: Mapping[str, Any]) -> None:
     """Warn of options that only DiCE's own methods have; refuse what none has."""
+    if not given:
+        return
+    network = import_module("dice_ml.explainer_interfaces.dice_pytorch").DicePyTorch
+    classes = [network, *(dice.decide(None, method) for method in ("random", "genetic", "kdtree"))]
+    methods = [network.generate_counterfactuals, *(own._generate_counterfactuals for own in classes)]
+    known = {option for method in methods for option in inspect.signature(method).parameters}
+    known -= {"self", "query_instance", "kwargs", *inspect.signature(ReLAXDice.generate_counterfactuals).parameters}
     for name in given:
-        classes = [dice.decide(None, method) for method in ("random", "genetic", "kdtree")]
-        classes.append(import_module("dice_ml.explainer_interfaces.dice_pytorch").DicePyTorch)
-        known = {option for own in classes for option in inspect.signature(own._generate_counterfactuals).parameters}
-        known |= set(inspect.signature(classes[-1].generate_counterfactuals).parameters)
-        known -= {"self", "query_instance", "kwargs", *inspect.signature(ReLAXDice.generate_counterfactuals).parameters}
         if name not in known:
             hint = did_you_mean(name, sorted(known))
             raise UnknownNameError(f"generate_counterfactuals has no option {name!r}; {hint}")

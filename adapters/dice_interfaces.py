@@ -1,6 +1,5 @@
 """DiCE's interfaces read: its model as an estimator, its data and its queries as a FeatureSpace."""
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,11 +23,9 @@ class AskedModel:
         self._estimator_type = interface.model_type
         own = list(getattr(interface.model, "feature_names_in_", ()))
         self.columns = own if interface.transformer.func is None and set(own) == set(names) else list(names)
-        self.logits: bool | None = False
+        self.logits: bool | None = None  # whether scores are those of a network, before softmax
         if hasattr(interface.model, "classes_"):
-            self.classes_ = np.asarray(interface.model.classes_)
-        else:
-            self.logits = None
+            self.classes_, self.logits = np.asarray(interface.model.classes_), False
         if hasattr(interface, "set_eval_mode"):
             interface.set_eval_mode()  # dropout would make the answers random
 
@@ -46,30 +43,6 @@ class AskedModel:
         if not hasattr(self, "classes_"):
             return np.asarray(self.predict_proba(rows).argmax(axis=1))
         return np.asarray(self.interface.get_output(rows[self.columns], model_score=False))
-
-
-class DenyingReader:
-    """Reads a model, but rows that meet the goal seem to miss it: what is found for them then differs from them."""
-
-    def __init__(self, blackbox: Any, rows: pd.DataFrame, goal: Any) -> None:
-        self.reader, self.classes = blackbox.reader, blackbox.classes
-        self.denied = pd.util.hash_pandas_object(rows, index=False)
-        if self.classes is None:  # of a regressor
-            self.outside = goal.low - 1.0 if np.isfinite(goal.low) else goal.high + 1.0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.reader, name)
-
-    def read(self, rows: pd.DataFrame, want_labels: bool) -> tuple[Any, Any]:
-        labels, scores = self.reader.read(rows, want_labels)
-        denied = np.isin(pd.util.hash_pandas_object(rows, index=False), self.denied)
-        if self.classes is None:
-            return np.where(denied, self.outside, labels), None
-        if scores is not None:
-            scores = np.where(denied[:, None], np.roll(scores, 1, axis=1), scores)
-        if labels is not None:
-            labels = np.where(denied, np.roll(self.classes, -1)[pd.Index(self.classes).get_indexer(labels)], labels)
-        return labels, scores
 
 
 def refuse_doubtful(space: FeatureSpace) -> None:
@@ -97,25 +70,21 @@ def with_ends(interface: Any, permitted: Mapping[str, Sequence[Any]] | None) -> 
     return ranges
 
 
-def view_for(
-    explainer: Any, queries: pd.DataFrame, permitted: Mapping[Any, Any], seed: int | None, widened: bool
-) -> tuple[Any, Bounds]:
-    """The fitted explainer over a space with the queries' dtypes and room for what is permitted, and the bounds."""
+def space_for(
+    space: FeatureSpace, queries: pd.DataFrame, permitted: Mapping[Any, Sequence[Any]], *, widened: bool
+) -> tuple[FeatureSpace, Bounds]:
+    """The space in the dtypes of the queries, `widened` for what is permitted, and that as the bounds of a call."""
     features, bounds = [], {}
-    for feature in explainer.space_.features:
-        choices = list(permitted.get(feature.name, ()))
-        if choices and widened and not feature.categories:
+    for feature in space.features:
+        choices = permitted.get(feature.name, ())
+        if widened and choices and not feature.categories:
             ends = [float(end) for end in choices]
             feature = replace(feature, low=min([feature.low, *ends]), high=max([feature.high, *ends]))
         features.append(fitting(feature, queries[feature.name]))
-        if feature.name in permitted:
+        if choices:
             texts = {str(category): category for category in features[-1].categories}
             bounds[feature.name] = [texts.get(str(choice), choice) for choice in choices]
-    view = copy.copy(explainer)
-    view.seed = explainer.seed if seed is None else seed
-    view.space_, view.blackbox_ = FeatureSpace(features), copy.copy(explainer.blackbox_)
-    view.blackbox_.space = view.space_
-    return view, bounds
+    return FeatureSpace(features), bounds
 
 
 def fitting(feature: Any, column: "pd.Series[Any]") -> Any:
@@ -138,6 +107,8 @@ def fitting(feature: Any, column: "pd.Series[Any]") -> Any:
 
 def moved_in(space: FeatureSpace, queries: pd.DataFrame, vary: Any, bounds: Any) -> pd.DataFrame:
     """The queries with every cell within its permitted range."""
+    if not bounds:
+        return queries
     values, limits = space.values(queries), space.limits(bounds=bounds)
     moved, nearest = values.copy(), np.clip(values, *limits.span(values))
     for name, bound in bounds.items():

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.arrays import Floats, Values
-from relax_plugin.base import CounterfactualExplainer, whole_number
-from relax_plugin.errors import InputError, MissingExtraError, NotFittedError
+from relax_plugin.base import CounterfactualExplainer, fitted, whole_number
+from relax_plugin.errors import InputError, MissingExtraError
 from relax_plugin.features import Rows
 from relax_plugin.results import Counterfactuals
 
@@ -46,7 +46,7 @@ class CounterfactualShap:
     """
 
     def __init__(self, explainer: CounterfactualExplainer, *, n: int = 1, most_exact: int = 12, seed: int = 0) -> None:
-        self.explainer = _fitted(explainer)
+        self.explainer = fitted(explainer)
         self.n = whole_number("n", n, 1)
         self.most_exact = whole_number("most_exact", most_exact, 0)
         self.seed = seed
@@ -171,7 +171,7 @@ def compare_with_shap(
     `CounterfactualShap`, exactly for up to 8 features and by permutations for more, with unknown features drawn from
     the rows of `background`, by default 50 of the training rows.
     """
-    cfs = _fitted(explainer).explain(X)
+    cfs = fitted(explainer).explain(X)
     if shap_values is None:
         if background is None and not hasattr(explainer, "known_"):
             raise InputError("this explainer was read from a file, without training rows; pass some as background.")
@@ -235,12 +235,6 @@ def _weights(most: int) -> Floats:
     """weights[k, s] = s! (k - s - 1)! / k! for s < k, and 0 elsewhere."""
     sizes = range(most + 1)
     return np.array([[1.0 / (k * comb(k - 1, s)) if s < k else 0.0 for s in sizes] for k in sizes])
-
-
-def _fitted(explainer: CounterfactualExplainer) -> CounterfactualExplainer:
-    if not hasattr(explainer, "blackbox_"):
-        raise NotFittedError(f"a fitted explainer is needed; call fit(X) of this {type(explainer).__name__} first.")
-    return explainer
 
 
 def _library(module: str, extra: str) -> Any:

@@ -149,6 +149,7 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         n: int = 1,
         vary: Iterable[Hashable] | None = None,
         bounds: Bounds | None = None,
+        besides_query: bool = False,
     ) -> Counterfactuals:
         """Counterfactuals for the rows.
 
@@ -164,15 +165,22 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
             All others stay as they are, for this call.
         bounds : mapping of name to (low, high) or to a list of categories, optional
             Where changed cells must lie, for this call, within the space's own bounds.
+        besides_query : bool
+            Whether a row that meets the goal already is to have `n` counterfactuals too, which differ from it. Else it
+            is its own and only one.
         """
-        if not hasattr(self, "blackbox_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(X) with the training rows first.")
-        call = copy.copy(self)  # so that books and strictness are of this call alone, and threads share nothing
+        call = copy.copy(fitted(self))  # so that books and strictness are of this call alone, and threads share nothing
         call.blackbox_ = call.blackbox_.for_call()
-        return call._explain(X, goal, n, vary, bounds)
+        return call._explain(X, goal, n, vary, bounds, flag("besides_query", besides_query))
 
     def _explain(
-        self, X: Rows, goal: Goal | None, n: int, vary: Iterable[Hashable] | None, bounds: Bounds | None
+        self,
+        X: Rows,
+        goal: Goal | None,
+        n: int,
+        vary: Iterable[Hashable] | None,
+        bounds: Bounds | None,
+        besides_query: bool,
     ) -> Counterfactuals:
         self._check_parameters()
         X = pandas_or_array(X).copy()  # the results keep it, and the user may write into it later
@@ -191,7 +199,7 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         if self.space_.container == "array":  # what the model was fitted with, whatever the queries come in
             rows = X if isinstance(X, np.ndarray) else rows.to_numpy()
         pieces = rows.iloc if isinstance(rows, pd.DataFrame) else rows
-        parts = [self._explain_batch(values[s], pieces[s], goal.chunk(s), limits, n) for s in slices]
+        parts = [self._explain_batch(values[s], pieces[s], goal.chunk(s), limits, n, besides_query) for s in slices]
         return concatenate(parts, X)
 
     def for_model(self, model: Any) -> Self:
@@ -214,6 +222,16 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         other._learn_answers()
         return other
 
+    def for_space(self, space: FeatureSpace) -> Self:
+        """This fitted explainer, with all it has learned, for rows of another space with the same features.
+
+        Bounds, steps, directions, what is immutable and dtypes may be others. The model is not asked anew.
+        """
+        fitted(self).space_.refuse_other_features(space)
+        other = copy.copy(self)
+        other.space, other.space_, other.blackbox_ = space, space, self.blackbox_.over(space)
+        return other
+
     def skip_reason(self, blackbox: BlackBox, space: FeatureSpace) -> str | None:
         """Why this explainer does not apply to this model and space; None if it does."""
         if blackbox.task not in self.supports.tasks:
@@ -225,14 +243,17 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
             return "it needs scores, and the model answers labels only"
         return None
 
-    def _explain_batch(self, values: Values, rows: Rows, goal: Goal, limits: Limits, n: int) -> Counterfactuals:
+    def _explain_batch(
+        self, values: Values, rows: Rows, goal: Goal, limits: Limits, n: int, besides_query: bool
+    ) -> Counterfactuals:
         started, blackbox = time.perf_counter(), self.blackbox_
         asked = blackbox.rows_asked
         before = blackbox.confirm(rows) if len(values) else blackbox.ask(values)
         spent = np.full(len(values), (blackbox.rows_asked - asked) // max(len(values), 1), dtype=np.int64)
         bound, most = goal.bind(blackbox, before), self._most_changes()
         problem = Problem(self.space_, blackbox, values, before, bound, limits, most, spent)
-        verdict = Verdict(problem, rows, n)
+        verdict = Verdict(problem, rows, n, besides_query)
+        problem = problem.besides_query() if besides_query else problem
         open_ = np.flatnonzero(~verdict.already)
         missed = verdict.decide(*self._propose(problem, open_, n))
         could_differ = blackbox.task == "classification" and blackbox.has_scores and blackbox.reader.labels_apart
@@ -281,6 +302,14 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         return type(self)(**self.get_params(deep=False))
 
 
+def fitted(explainer: CounterfactualExplainer) -> CounterfactualExplainer:
+    """The explainer itself, refused if it is not fitted."""
+    if not hasattr(explainer, "blackbox_"):
+        told = f"this {type(explainer).__name__} is not fitted"
+        raise NotFittedError(f"{told}; call fit(X) with the training rows first.")
+    return explainer
+
+
 def whole_number(name: str, value: Any, least: int) -> int:
     """The value as an int, or a sentence that says what would be accepted."""
     if not _is_number(value) or value != int(value) or value < least:
@@ -312,6 +341,7 @@ def _is_number(value: Any) -> TypeGuard[float]:
 __all__ = [
     "CounterfactualExplainer",
     "Supports",
+    "fitted",
     "flag",
     "list_explainers",
     "make_explainer",

@@ -8,7 +8,7 @@ import copy
 import threading
 import time
 import warnings
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,10 +16,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
+from relax_plugin.answers import Answer as Answer
+from relax_plugin.answers import (
+    distinct_labels,
+    finite_numbers,
+    refuse_fractions,
+    refuse_missing_answers,
+    refuse_what_is_no_label,
+)
 from relax_plugin.arrays import Array, Floats, Integers, Values
 from relax_plugin.errors import InputError, ModelError
 from relax_plugin.features import FeatureSpace, Rows
-from relax_plugin.readers import Reader, make_reader, told_task
+from relax_plugin.readers import Reader, make_reader, task_of
 
 if TYPE_CHECKING:
     from relax_plugin.trees.fast import FastTrees
@@ -29,28 +37,6 @@ Task = Literal["auto", "classification", "regression"]
 ENTERING = threading.Lock()  # books of a whole are written by all of its parts, which may run in threads
 ASKED_AGAIN = 8  # training rows on which `learn` sees whether the model repeats itself
 LEAST_PROBABILITY = 1e-6  # logits are taken of probabilities clipped to this, or to what the model's grain suggests
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What the model says to a batch: class positions or numbers, and scores (n, classes) where there are any."""
-
-    output: Floats
-    scores: Floats | None = None
-
-    def __len__(self) -> int:
-        return len(self.output)
-
-    def take(self, index: Any) -> "Answer":
-        return Answer(self.output[index], None if self.scores is None else self.scores[index])
-
-    @staticmethod
-    def joined(first: "Answer", second: "Answer") -> "Answer":
-        """Both batches as one."""
-        scores = None
-        if first.scores is not None and second.scores is not None:
-            scores = np.concatenate([first.scores, second.scores])
-        return Answer(np.concatenate([first.output, second.output]), scores)
 
 
 @dataclass
@@ -104,7 +90,7 @@ class BlackBox:
         self.model = model
         self.space = space
         self.reader: Reader = make_reader(model, task)
-        self.task: str = _task_of(model, self.reader, task)
+        self.task: str = task_of(model, self.reader, task)
         self.classes: Array | None = None
         self.later_classes: list[Any] = []  # labels first seen after `learn`
         self.least_probability = LEAST_PROBABILITY
@@ -119,6 +105,12 @@ class BlackBox:
         bound.reader = copy.copy(self.reader)
         bound.space, bound.classes, bound.later_classes, bound.strict, bound.trees = space, None, [], False, None
         return bound
+
+    def over(self, space: FeatureSpace) -> "BlackBox":
+        """The same with all that was learned, asked in the dtypes of another space with the same features."""
+        other = self.for_call()
+        other.space = space
+        return other
 
     def for_call(self) -> "BlackBox":
         """The same for one call: with books, strictness and later classes of its own, whatever other threads do."""
@@ -173,16 +165,16 @@ class BlackBox:
     def _learn(self, values: Values) -> Answer:
         raw_output, scores = self._call(self._rows(values), want_labels=not self.reader.has_scores)
         if self.task == "regression":
-            return Answer(_finite_numbers(raw_output, "value"))
+            return Answer(finite_numbers(raw_output, "value"))
         known = self.reader.classes(scores)
         if scores is not None and self.reader.labels_apart and np.shape(scores)[1:] != np.shape(known):
             # Scores that are not one a class (an SVC's votes of pairs) are no help: labels are enough.
             self.reader.has_scores, self.reader.score_kind = False, "probability"
             raw_output, scores = self._call(self._rows(values), want_labels=True)
         if known is None:
-            _refuse_missing(raw_output)
-            _refuse_fractions(raw_output)
-        self.classes = _distinct(raw_output) if known is None else np.asarray(known)
+            refuse_missing_answers(raw_output)
+            refuse_fractions(raw_output)
+        self.classes = distinct_labels(raw_output) if known is None else np.asarray(known)
         if len(set(self.classes.tolist())) < len(self.classes):
             raise ModelError(f"the model's classes are {self.classes.tolist()}; each must be listed once.")
         if scores is None:
@@ -225,9 +217,9 @@ class BlackBox:
         The codes of labels may be others from then on.
         """
         labels, _ = self._call(self._rows(values), want_labels=True)
-        _refuse_missing(labels)
+        refuse_missing_answers(labels)
         assert self.classes is not None
-        self.classes = _distinct(np.concatenate([self.classes, np.asarray(labels)]))
+        self.classes = distinct_labels(np.concatenate([self.classes, np.asarray(labels)]))
         return Answer(self.codes(labels))
 
     def ask(self, values: Values) -> Answer:
@@ -240,7 +232,7 @@ class BlackBox:
         rows = self._rows(values)
         labels, scores = self._call(rows, want_labels=not self.reader.has_scores)
         if self.task == "regression":
-            return Answer(_finite_numbers(labels, "value"))
+            return Answer(finite_numbers(labels, "value"))
         if scores is None:
             return Answer(self.codes(labels))
         if self.strict:
@@ -259,7 +251,7 @@ class BlackBox:
         """The model's own answer to rows in the user's dtypes: `predict` where it has one, and its scores."""
         if self.task == "regression" or not self.reader.has_scores:
             labels, _ = self._call(rows, want_labels=True)
-            return Answer(_finite_numbers(labels, "value") if self.task == "regression" else self.codes(labels))
+            return Answer(finite_numbers(labels, "value") if self.task == "regression" else self.codes(labels))
         labels, scores = self._call(rows, want_labels=False)
         answer = Answer(np.argmax(np.asarray(scores), axis=1).astype(np.float64), scores)
         if self.reader.labels_apart:
@@ -312,14 +304,14 @@ class BlackBox:
             self.books.enter(seconds=time.perf_counter() - started)
         self.books.enter(rows=len(rows), calls=1)
         if labels is not None and self.task == "classification":
-            _refuse_what_is_no_label(labels)
+            refuse_what_is_no_label(labels)
         answer = scores if scores is not None else labels
         if np.shape(answer)[:1] != (len(rows),):
             raise ModelError(
                 f"the model answered shape {np.shape(answer)} to {len(rows)} rows; one answer a row is needed."
             )
         if scores is not None:
-            scores = _finite_numbers(scores, "score")
+            scores = finite_numbers(scores, "score")
             if self.classes is not None and scores.shape[1:] != (len(self.classes),):
                 raise ModelError(
                     f"the model answered scores of shape {scores.shape}, but has {len(self.classes)} classes."
@@ -341,77 +333,10 @@ class BlackBox:
 
     def codes(self, labels: Any) -> Floats:
         """Positions of labels among the classes; below 0 for those that no training row had."""
-        _refuse_missing(labels)
+        refuse_missing_answers(labels)
         codes = self.positions(labels).astype(np.float64)
         for row in np.flatnonzero(codes < 0):  # rare: a label that no training row had is coded -1, -2, ...
             if labels[row] not in self.later_classes:
                 self.later_classes.append(labels[row])
             codes[row] = -1 - self.later_classes.index(labels[row])
         return codes
-
-
-def _task_of(model: Any, reader: Reader, task: str) -> str:
-    if task != "auto":
-        return task
-    told = reader.task or told_task(model)
-    if told is not None:
-        return told
-    if reader.has_scores or not hasattr(model, "predict"):
-        return "classification"
-    raise ModelError(
-        f"a {type(model).__name__} may be a classifier or a regressor; "
-        "wrap it as BlackBox(model, task='classification') or task='regression'."
-    )
-
-
-def _refuse_missing(labels: Any) -> None:
-    missing = pd.isna(np.asarray(labels))
-    if missing.any():
-        raise ModelError(f"the model answered {np.asarray(labels)[missing][0]!r} for row {int(np.argmax(missing))}.")
-
-
-def _refuse_what_is_no_label(labels: Any) -> None:
-    array = np.asarray(labels)
-    if array.ndim > 1 or array.dtype.kind not in "biufOUS":
-        raise ModelError(
-            f"the model answered {array.dtype} of shape {array.shape}; one number or text a row is needed."
-        )
-    if array.dtype == object and not all(isinstance(label, Hashable) for label in array):
-        raise ModelError("the model answered lists or dicts as labels; one number or text a row is needed.")
-
-
-def _distinct(labels: Any) -> Array:
-    """The labels that occur, in order; of several types, by type and text."""
-    array = np.asarray(labels)
-    try:
-        return np.unique(array)
-    except TypeError:
-        found = sorted(set(array.tolist()), key=lambda label: (type(label).__name__, str(label)))
-        classes = np.empty(len(found), dtype=object)
-        classes[:] = found
-        return classes
-
-
-def _refuse_fractions(labels: Any) -> None:
-    labels = np.asarray(labels)
-    if np.issubdtype(labels.dtype, np.floating) and np.isfinite(labels).all() and (labels % 1 != 0).any():
-        raise ModelError(
-            f"the model answered {labels[labels % 1 != 0][0]}, which is no class label; give labels, probabilities of "
-            "shape (n, classes), or say task='regression'."
-        )
-
-
-def _finite_numbers(answers: Any, what: str) -> Floats:
-    try:
-        numbers = np.asarray(answers, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"the model answered {type(answers).__name__}, which is not numeric: {error}.") from error
-    if what == "value" and numbers.ndim == 2 and numbers.shape[1] == 1:
-        numbers = numbers[:, 0]
-    if what == "value" and numbers.ndim != 1:
-        raise ModelError(f"the model answered shape {numbers.shape}; a regressor gives one number a row.")
-    finite = np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise ModelError(f"the model answered {numbers[row]} for row {row} of a batch of {len(numbers)}.")
-    return numbers

@@ -1,8 +1,8 @@
 """Feature: one column, how it is read off training data, and bounded."""
 
 import warnings
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -74,6 +74,23 @@ def checked(feature: Feature) -> Feature:
     if not sound:
         raise InputError(f"feature {feature.name!r} contradicts itself: {feature}.")
     return feature
+
+
+def feature_to_dict(feature: Feature) -> dict[str, Any]:
+    """The feature as JSON-ready data."""
+    return {
+        **asdict(feature),
+        "name": plain(feature.name, feature.name),
+        "categories": [plain(feature.name, category) for category in feature.categories],
+        "choices": list(feature.choices),
+        "dtype": dtype_text(feature.dtype),
+    }
+
+
+def feature_from_dict(data: Mapping[str, Any]) -> Feature:
+    """What `feature_to_dict` gave, refused if no column could have given it."""
+    feature = Feature(**{**data, "categories": tuple(data["categories"]), "choices": tuple(data["choices"])})
+    return checked(replace(feature, dtype=dtype_from_text(feature.dtype, feature.categories, feature.ordered)))
 
 
 def with_bounds(feature: Feature, bound: Sequence[Any]) -> Feature:

@@ -6,7 +6,7 @@ cell bit-identical: nothing is ever scaled forth and back.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -15,31 +15,17 @@ import pandas as pd
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.columns import (
-    Direction,
     Feature,
     as_integers,
-    categorical_feature,
-    checked,
     decimals_of,
-    dtype_from_text,
-    dtype_text,
+    feature_from_dict,
+    feature_to_dict,
     float_bytes,
     narrowed,
-    numeric_feature,
-    plain,
     refuse_inexact,
-    warn_of_many_categories,
-    with_bounds,
-    with_step,
 )
-from relax_plugin.errors import (
-    ColumnError,
-    ConstraintError,
-    InputError,
-    UnknownCategoryError,
-    UnknownNameError,
-    did_you_mean,
-)
+from relax_plugin.errors import ColumnError, ConstraintError, InputError, UnknownCategoryError, did_you_mean
+from relax_plugin.inference import infer_features, listed, refuse_unknown
 from relax_plugin.limits import Grid, Limits
 from relax_plugin.tables import Rows as Rows
 from relax_plugin.tables import (
@@ -47,7 +33,6 @@ from relax_plugin.tables import (
     array_with_cells,
     as_array,
     as_frame,
-    is_categorical,
     numbers_of,
     pandas_or_array,
     refuse_missing,
@@ -118,52 +103,14 @@ class FeatureSpace:
         categories that may be chosen; `steps` maps a name to the grid its values lie on, counted from its low end.
         """
         X = pandas_or_array(X)
-        frame = as_frame(X)
-        if len(frame) == 0:
-            raise InputError("a FeatureSpace cannot be inferred from no rows; pass the training rows.")
-        said = {
-            "categorical": _names(categorical, "categorical"),
-            "continuous": _names(continuous, "continuous"),
-            "immutable": _names(immutable, "immutable"),
-            "increase_only": _names(increase_only, "increase_only"),
-            "decrease_only": _names(decrease_only, "decrease_only"),
-            "bounds": list(bounds or {}),
-            "steps": list(steps or {}),
+        lists = {
+            "categorical": categorical,
+            "continuous": continuous,
+            "immutable": immutable,
+            "increase_only": increase_only,
+            "decrease_only": decrease_only,
         }
-        for name in ("query_id", "cf_id"):
-            if name in frame.columns:
-                raise ColumnError(f"a feature is called {name!r}, which the results call their own; rename it.")
-        for argument, names in said.items():
-            for name in names:
-                if name not in frame.columns:
-                    raise UnknownNameError(f"{argument} names feature {name!r}; {did_you_mean(name, frame.columns)}")
-        features = []
-        for name in frame.columns:
-            column = frame[name]
-            refuse_missing(name, column)
-            if is_categorical(column) or name in said["categorical"]:
-                feature = categorical_feature(name, column)
-            else:
-                feature = numeric_feature(name, column, name in said["continuous"])
-            if bounds and name in bounds:
-                feature = with_bounds(feature, bounds[name])
-            if steps and name in steps:
-                feature = with_step(feature, steps[name])
-            up, down = name in said["increase_only"], name in said["decrease_only"]
-            if up and down:
-                raise ConstraintError(f"feature {name!r} is both increase_only and decrease_only; make it immutable.")
-            if (up or down) and feature.kind == "categorical" and not feature.ordered:
-                raise ConstraintError(
-                    f"feature {name!r} has a direction, but its categories {list(feature.categories)} have no order; "
-                    "make it an ordered pandas Categorical or an integer."
-                )
-            direction: Direction = "increase" if up else "decrease" if down else None
-            feature = replace(feature, immutable=name in said["immutable"], direction=direction)
-            if feature.kind == "categorical":
-                warn_of_many_categories(feature, len(frame))
-            else:
-                refuse_inexact(feature, numbers_of(name, column))
-            features.append(feature)
+        features = infer_features(as_frame(X), lists, bounds or {}, steps or {})
         if isinstance(X, pd.DataFrame):
             return cls(features)
         return cls(features, "array", str(array_dtype(str(X.dtype))))
@@ -299,6 +246,13 @@ class FeatureSpace:
         frame = pd.DataFrame({f.name: self._column(j, values[:, j]) for j, f in enumerate(self.features)})
         return frame if self.container == "frame" else as_array(frame, np.dtype(self.array_dtype))
 
+    def numbers(self, values: Values) -> Values:
+        """The values with categories, if these are numbers, in place of their positions."""
+        cells = values.copy()
+        for j in np.flatnonzero(self.is_categorical):
+            cells[:, j] = np.asarray(self.features[j].categories, dtype=np.float64)[cells[:, j].astype(int)]
+        return cells
+
     @cached_property
     def _index(self) -> pd.Index:
         return pd.Index(self.names)
@@ -336,16 +290,14 @@ class FeatureSpace:
         features = list(self.features)
         if bounds is not None and not isinstance(bounds, Mapping):
             raise InputError(f"bounds is {bounds!r}; give a mapping of name to (low, high) or to a list of categories.")
+        refuse_unknown("bounds", bounds or {}, self.names)
         for name, bound in (bounds or {}).items():
-            if name not in self.names:
-                raise UnknownNameError(f"bounds names feature {name!r}; {did_you_mean(name, self.names)}")
             position = self.names.index(name)
             features[position] = narrowed(features[position], bound)
         if vary is not None:
-            varied = _names(vary, "vary")
+            varied = listed(vary, "vary")
+            refuse_unknown("vary", varied, self.names)
             for name in varied:
-                if name not in self.names:
-                    raise UnknownNameError(f"vary names feature {name!r}; {did_you_mean(name, self.names)}")
                 if self.features[self.names.index(name)].immutable:
                     raise ConstraintError(f"vary names feature {name!r}, which is immutable.")
             features = [f if f.name in varied else replace(f, immutable=True) for f in features]
@@ -359,6 +311,16 @@ class FeatureSpace:
             category_offsets=self.category_offsets,
         )
 
+    def refuse_other_features(self, other: "FeatureSpace") -> None:
+        """Refuse a space whose values do not mean the same: other names, kinds, or categories than these."""
+        if other.names != self.names:
+            raise ColumnError(f"the space has the features {other.names}; accepted are {self.names}, in this order.")
+        for own, given in zip(self.features, other.features, strict=True):
+            if list(map(str, given.categories)) != list(map(str, own.categories)):
+                wanted = f"the categories {list(own.categories)}, in this order" if own.categories else "a number"
+                told = f"has the categories {list(given.categories)}" if given.categories else "is a number"
+                raise ConstraintError(f"feature {given.name!r} {told}; accepted is {wanted}.")
+
     def distance(self, a: Values, b: Values) -> Floats:
         """L1 distance in standardised space; a changed category counts 1."""
         return np.asarray(self.distances(a, b).sum(axis=-1))
@@ -370,34 +332,15 @@ class FeatureSpace:
 
     def to_dict(self) -> dict[str, Any]:
         """The space as JSON-ready data."""
-        rows = []
-        for feature in self.features:
-            row = asdict(feature)
-            row["dtype"] = dtype_text(feature.dtype)
-            row["categories"] = [plain(feature.name, category) for category in feature.categories]
-            row["choices"] = list(feature.choices)
-            row["name"] = plain(feature.name, feature.name)
-            rows.append(row)
-        return {"container": self.container, "array_dtype": self.array_dtype, "features": rows}
+        features = [feature_to_dict(feature) for feature in self.features]
+        return {"container": self.container, "array_dtype": self.array_dtype, "features": features}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "FeatureSpace":
         """What `to_dict` wrote, refused if it could not have been inferred from any rows."""
-        features = []
-        for row in data["features"]:
-            feature = Feature(**{**row, "categories": tuple(row["categories"]), "choices": tuple(row["choices"])})
-            dtype = dtype_from_text(feature.dtype, feature.categories, feature.ordered)
-            features.append(checked(replace(feature, dtype=dtype)))
+        features = [feature_from_dict(row) for row in data["features"]]
         if not features or len({feature.name for feature in features}) < len(features):
             raise InputError("the features of a space must have names of their own, and there must be one at least.")
         if data["container"] not in ("frame", "array"):
             raise InputError(f"rows come as a frame or an array, not as {data['container']!r}.")
         return cls(features, data["container"], str(array_dtype(data["array_dtype"])))
-
-
-def _names(names: Iterable[Hashable], argument: str) -> list[Hashable]:
-    if not isinstance(names, Iterable):
-        raise InputError(f"{argument} must be a list of feature names, not {names!r}.")
-    if isinstance(names, str):
-        raise InputError(f"{argument} must be a list of feature names, not the string {names!r}; write [{names!r}].")
-    return list(names)

@@ -115,9 +115,11 @@ class Goal:
         wanted = blackbox.positions(labels)[:, None] == positions
         return BoundGoal(blackbox, wanted=wanted, min_probability=self.min_probability)
 
-    def chunk(self, rows: slice) -> "Goal":
-        """The goal of some of the queries."""
-        return replace(self, label=self.label[rows]) if isinstance(self.label, tuple) else self
+    def chunk(self, rows: Any) -> "Goal":
+        """The goal of some of the queries, a slice or their positions."""
+        if not isinstance(self.label, tuple):
+            return self
+        return replace(self, label=tuple(np.asarray(self.label, dtype=object)[rows].tolist()))
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -178,6 +180,15 @@ class BoundGoal:
             assert answer.scores is not None
             met = met & (answer.scores[rows, position] >= self.min_probability)
         return np.asarray(met)
+
+    def missed(self, answer: Answer) -> Answer:
+        """The answers, with others that miss the goal where they meet it: the next class, or a number out of range."""
+        if self.wanted is None:
+            assert self.lower is not None and self.upper is not None
+            outside = np.where(np.isfinite(self.lower), self.lower - 1.0, self.upper + 1.0)
+            return answer.replaced(self.met(answer) & np.isfinite(outside), Answer(outside))
+        scores = None if answer.scores is None else np.roll(answer.scores, 1, axis=1)
+        return answer.replaced(self.met(answer), Answer((answer.output + 1) % self.wanted.shape[1], scores))
 
     def gap(self, answer: Answer) -> Floats:
         """How far each answer is from its goal: positive before, falling on the way; 0 where only labels are known.

@@ -29,6 +29,7 @@ class Problem:
     limits: Limits
     max_changes: int
     spent: Integers = field(repr=False)  # model rows spent on each query so far
+    itself_misses: bool = False  # whether a query counts as a miss even if it meets its goal
     whole: "Problem | None" = field(default=None, repr=False)  # the problem this one is a part of,
     index: Integers | None = field(default=None, repr=False)  # and where its queries are in it
 
@@ -48,7 +49,11 @@ class Problem:
     def ask(self, values: Values, owner: Integers) -> Answer:
         """The model's answers to candidates, one call, charged to their owners."""
         self.charge(owner, self.blackbox.rows_per_question)
-        return self.blackbox.ask(values)
+        answer = self.blackbox.ask(values)
+        if not self.itself_misses:
+            return answer
+        itself = np.asarray((values == self.start[owner]).all(axis=1))
+        return answer.replaced(itself, self.before.take(owner))
 
     def charge(self, owner: Integers, rows: int | Integers) -> None:
         """Enter model rows as spent on their owners, here and in the books of the whole."""
@@ -86,6 +91,13 @@ class Problem:
         for first in range(0, len(self), size):
             index = np.arange(first, min(first + size, len(self)))
             yield index, self.part(index)
+
+    def besides_query(self) -> "Problem":
+        """The problem as those see it who shall find other rows than the query: where it meets the goal, it misses.
+
+        This is for the search alone; whoever decides what is valid keeps to the model's own answers.
+        """
+        return replace(self, before=self.goal.missed(self.before), itself_misses=True)
 
 
 @dataclass

@@ -189,6 +189,21 @@ def told_task(model: Any) -> str | None:
     return {"classifier": "classification", "regressor": "regression"}.get(str(told))
 
 
+def task_of(model: Any, reader: Reader, task: str) -> str:
+    """The task: as the user says it, or as the model or its family tells it."""
+    if task != "auto":
+        return task
+    told = reader.task or told_task(model)
+    if told is not None:
+        return told
+    if reader.has_scores or not hasattr(model, "predict"):
+        return "classification"
+    raise ModelError(
+        f"a {type(model).__name__} may be a classifier or a regressor; "
+        "wrap it as BlackBox(model, task='classification') or task='regression'."
+    )
+
+
 def _score_method(model: Any) -> str | None:
     return next((name for name in ("predict_proba", "decision_function") if hasattr(model, name)), None)
 

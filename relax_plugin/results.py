@@ -3,6 +3,7 @@
 import hashlib
 import html
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 from relax_plugin.columns import EXACT, dtype_from_text, dtype_text
 from relax_plugin.errors import InputError, SavedFileError
 from relax_plugin.features import FeatureSpace, Rows
+from relax_plugin.inference import refuse_unknown
 from relax_plugin.tables import array_dtype, as_array
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ class Counterfactuals:
         """The found counterfactuals, one row each: query_id (position), cf_id, then the features in their dtypes."""
         query, slot = np.nonzero(self.found)
         original = self.space.frame(self.queries).iloc[query]
-        rows = self.space.restore(self.values[query, slot], _like(self.queries, query))
+        rows = self.space.restore(self.values[query, slot], taken(self.queries, query))
         rows = pd.DataFrame(rows, columns=pd.Index(self.space.names)) if isinstance(rows, np.ndarray) else rows
         rows = rows.set_axis(original.index).reset_index(drop=True)
         return pd.concat([pd.DataFrame({"query_id": query, "cf_id": slot}), rows], axis=1)
@@ -114,11 +116,16 @@ class Counterfactuals:
         tidy[["query_id", "cf_id"]] = tidy[["query_id", "cf_id"]].astype(int)
         return tidy.sort_values(["query_id", "cf_id"], kind="stable", ignore_index=True)
 
-    def sentences(self) -> list[str]:
-        """One sentence a query: what would have to be different, or why nothing was found (first slot)."""
+    def sentences(self, names: Mapping[Any, str] | None = None) -> list[str]:
+        """One sentence a query: what would have to be different, or why nothing was found (first slot).
+
+        `names` are other words for features, by the names they have in the space.
+        """
+        refuse_unknown("sentences(names=...)", names or {}, self.space.names)
+        words = {**dict(zip(self.space.names, self.space.names, strict=True)), **(names or {})}
         by_query: dict[int, list[str]] = {}
         for change in self.changes().query("cf_id == 0").itertuples():
-            part = f"{change.feature} were {shown(change.to)} instead of {shown(change[4])}"
+            part = f"{words[change.feature]} were {shown(change.to)} instead of {shown(change[4])}"
             by_query.setdefault(int(str(change.query_id)), []).append(part)
         sentences = []
         for query in range(len(self)):
@@ -127,10 +134,10 @@ class Counterfactuals:
             elif query not in by_query:
                 sentences.append(f"Query {query}: the answer {shown(self.before[query])} meets the goal already.")
             else:
-                sentences.append(
-                    f"Query {query}: if {' and '.join(by_query[query])}, the answer would be "
-                    f"{shown(self.after[query, 0])} instead of {shown(self.before[query])}."
-                )
+                old, new = shown(self.before[query]), shown(self.after[query, 0])
+                same = self.before[query] == self.after[query, 0]  # with `besides_query`, or a higher probability
+                would = f"still be {new}" if same else f"be {new} instead of {old}"
+                sentences.append(f"Query {query}: if {' and '.join(by_query[query])}, the answer would {would}.")
         if self.certificate is None:
             return sentences
         proofs = [f" Proved: {proof}." if proof else "" for proof in self.certificate]
@@ -293,13 +300,13 @@ class Counterfactuals:
         return f"{title}\nif {changed} were different{wanted}", ""
 
 
-def concatenate(parts: list[Counterfactuals], queries: Rows) -> Counterfactuals:
-    """The results of consecutive batches as one."""
+def concatenate(parts: list[Counterfactuals], queries: Rows, order: Any = slice(None)) -> Counterfactuals:
+    """The results of batches as one; `order` says where each query is, if the batches are not consecutive."""
     first = parts[0]
 
     def joined(name: str) -> Any:
         arrays = [getattr(part, name) for part in parts]
-        return None if arrays[0] is None else np.concatenate(arrays)
+        return None if arrays[0] is None else np.concatenate(arrays)[order]
 
     names = ["values", "found", "status", "stage", "before", "after", "scores_before", "scores_after", "rows_queried"]
     names.append("certificate")
@@ -307,7 +314,8 @@ def concatenate(parts: list[Counterfactuals], queries: Rows) -> Counterfactuals:
     return Counterfactuals(first.space, queries, **{name: joined(name) for name in names}, seconds=seconds)
 
 
-def _like(queries: Rows, index: Any) -> Rows:
+def taken(queries: Rows, index: Any) -> Rows:
+    """Some of the rows, in whatever container they are."""
     return queries.iloc[index] if isinstance(queries, pd.DataFrame) else np.asarray(queries[index])
 
 

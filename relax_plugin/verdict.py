@@ -6,7 +6,7 @@ from relax_plugin.arrays import Array, Booleans, Integers, Values
 from relax_plugin.blackbox import Answer
 from relax_plugin.features import Rows
 from relax_plugin.problem import Problem, Proposals
-from relax_plugin.results import Counterfactuals
+from relax_plugin.results import Counterfactuals, taken
 
 
 class Verdict:
@@ -14,12 +14,13 @@ class Verdict:
 
     A proposal is *found* if the model's answer to the delivered row, after rounding and casting, meets the goal, the
     row keeps every constraint, and it differs from those found before it. What is judged are the cells as the user
-    gets them: they are read back from the delivered rows.
+    gets them: they are read back from the delivered rows. A query that meets its goal already is its own answer,
+    unless others are wanted `besides_query`.
     """
 
-    def __init__(self, problem: Problem, rows: Rows, n: int) -> None:
+    def __init__(self, problem: Problem, rows: Rows, n: int, besides_query: bool = False) -> None:
         self.problem, self.rows = problem, rows
-        self.already = problem.goal.met(problem.before)
+        self.already = problem.goal.met(problem.before) & (not besides_query)
         self.proposals = Proposals.empty(problem, n)
         self.found = np.zeros((len(problem), n), dtype=bool)
         self.found[self.already, 0] = True
@@ -66,9 +67,7 @@ class Verdict:
     def _confirmed(self, query: Integers, values: Values) -> tuple[Values, Answer]:
         """The delivered cells of proposals, read back, and the model's own answer to them."""
         blackbox, space = self.problem.blackbox, self.problem.space
-        delivered = space.restore(
-            values, self.rows[query] if isinstance(self.rows, np.ndarray) else self.rows.iloc[query]
-        )
+        delivered = space.restore(values, taken(self.rows, query))
         asked = blackbox.rows_asked
         answer = blackbox.confirm(delivered)
         self.problem.charge(query, (blackbox.rows_asked - asked) // len(query))

@@ -107,6 +107,43 @@ def test_a_forbidden_import_is_found_however_it_is_written(module: str, line: st
     assert forbidden(module, f"import numpy\n{line}\n") == found
 
 
+def rewired(source: str) -> list[str]:
+    """Where a learned attribute, one that ends in `_`, of another object than `self` is assigned, or part of one is."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            owner = ast.unparse(node.value)
+            if (node.attr.endswith("_") and owner != "self") or "_." in f"{owner}.":
+                found.append(f"{owner}.{node.attr}")
+        elif isinstance(node, ast.Name) and node.id in ("setattr", "delattr"):
+            found.append(node.id)  # which could assign anything
+    return found
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if room(name) == "adapters"])
+def test_an_adapter_translates_and_never_rewires(module: str) -> None:
+    """An explainer's learned attributes are its own; `for_model` and `for_space` give another view of it."""
+    assert not rewired(MODULES[module].read_text())
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("view.space_ = space", ["view.space_"]),
+        ("view.seed, view.space_, view.blackbox_.reader = 0, 1, 2", ["view.space_", "view.blackbox_.reader"]),
+        ("self.explainer.blackbox_ = box", ["self.explainer.blackbox_"]),
+        ("explainer.known_ += rows", ["explainer.known_"]),
+        ("for view.space_ in spaces: pass", ["view.space_"]),
+        ("setattr(view, 'space_', space)", ["setattr"]),
+        ("self.explainer_.goal = goal", ["self.explainer_.goal"]),
+        ("self.explainer_ = explainer", []),
+        ("names = explainer.space_.names", []),
+    ],
+)
+def test_rewiring_is_found_however_it_is_written(line: str, found: list[str]) -> None:
+    assert rewired(line) == found
+
+
 def test_every_lazy_door_is_used() -> None:
     for here, there in LAZY_DOORS | YET_TO_CLOSE:
         assert there in {room(other) for other in imported(MODULES[here].read_text())}, (here, there)

@@ -638,6 +638,38 @@ def test_a_goal_that_is_met_already_costs_no_change(name: str) -> None:
 
 
 @every_explainer
+def test_besides_a_query_that_meets_the_goal_others_are_found(name: str) -> None:
+    queries = NUMBERS[:12]
+    before = three_classes(queries).argmax(axis=1)
+    explainer = on_three_classes(name)
+    result = explainer.explain(queries, goal=Goal.to(1), n=2, besides_query=True)
+    frame = check_deliveries(result, queries)
+    solves_most(result)
+    assert (three_classes(frame[list(queries)]).argmax(axis=1) == 1).all()
+    assert (frame[list(queries)].to_numpy() != queries.iloc[frame["query_id"]].to_numpy()).any(axis=1).all()
+    assert result.before.tolist() == before.tolist(), "the model's own answers, met or not"
+    assert not frame.duplicated([*queries, "query_id"]).any()
+    assert (np.isin(result.stage, ["query"])).sum() == 0
+    if name not in LOOKS_INSIDE:
+        assert result.found[before == 1, 0].mean() >= 0.8
+
+
+@every_explainer
+def test_besides_a_query_within_the_range_others_are_found(name: str) -> None:
+    queries = NUMBERS[:20]
+    within = (amount(queries) >= 1) & (amount(queries) <= 2)
+    assert within.any()
+    result = on_amount(name).explain(queries, goal=Goal.between(1.0, 2.0), besides_query=True)
+    frame = check_deliveries(result, queries)
+    answers = amount(frame[list(queries)])
+    assert ((answers >= 1) & (answers <= 2)).all()
+    assert (result.sparsity[result.found] > 0).all()
+    assert result.before == pytest.approx(amount(queries))
+    if name not in LOOKS_INSIDE:
+        assert result.found[within, 0].mean() >= 0.8
+
+
+@every_explainer
 def test_a_query_outside_the_training_box_keeps_what_is_not_changed(name: str) -> None:
     queries = NUMBERS[:8] * 4
     result = on_three_classes(name).explain(queries)
@@ -805,6 +837,42 @@ def test_for_another_model_its_answers_are_learned_anew(name: str) -> None:
     assert (result.before == second.predict(NUMBERS[:10])).all()
     assert (second.predict(result.frame[list(NUMBERS)]) != result.before[result.frame["query_id"]]).all()
     pd.testing.assert_frame_equal(explainer.explain(NUMBERS[:10]).frame, before)  # which stays with its own model
+
+
+@every_explainer
+def test_for_another_space_its_limits_and_dtypes_hold(name: str) -> None:
+    explainer = on_three_classes(name)
+    space = explainer.space_
+    other = FeatureSpace([replace(f, immutable=f.name == "c", dtype=np.dtype("float32")) for f in space.features])
+    queries, asked = NUMBERS[:20].astype("float32"), explainer.blackbox_.rows_asked
+    view = explainer.for_space(other)
+    assert explainer.blackbox_.rows_asked == asked, "the model is not asked anew"
+    result = view.explain(queries)
+    frame = check_deliveries(result, queries)
+    solves_most(result, 0.5)
+    assert "c" not in set(result.changes()["feature"])
+    answers = three_classes(frame[list(queries)]).argmax(axis=1)
+    assert (answers != three_classes(queries).argmax(axis=1)[frame["query_id"]]).all()
+    assert explainer.blackbox_.rows_asked == asked + result.rows_queried.sum(), "the books are one"
+    assert explainer.space_ is space
+    assert "c" in set(explainer.explain(NUMBERS[:20]).changes()["feature"])
+
+
+def test_a_space_of_other_features_is_refused() -> None:
+    rows = NUMBERS.assign(b=np.where(NUMBERS["b"] > 0, "x", "y"))
+    explainer = make_explainer("greedy", lambda rows: three_classes(rows.assign(b=rows["b"] == "x"))).fit(rows)
+    space = FeatureSpace.infer
+    for wrong, kind, told in (
+        (NUMBERS[["a", "b"]], ColumnError, r"has the features \['a', 'b'\]; accepted are \['a', 'b', 'c', 'd'\]"),
+        (NUMBERS[["b", "a", "c", "d"]], ColumnError, "in this order"),
+        (NUMBERS, ConstraintError, r"feature 'b' is a number; accepted is the categories \['x', 'y'\]"),
+        (rows.replace({"b": {"x": "z"}}), ConstraintError, r"feature 'b' has the categories \['y', 'z'\]; accepted is"),
+        (rows.assign(a=rows["b"]), ConstraintError, r"'a' has the categories \['x', 'y'\]; accepted is a number"),
+    ):
+        with pytest.raises(kind, match=told):
+            explainer.for_space(space(wrong))
+    with pytest.raises(NotFittedError, match="this Greedy is not fitted"):
+        make_explainer("greedy", three_classes).for_space(space(NUMBERS))
 
 
 @every_explainer

@@ -156,6 +156,28 @@ def test_the_gap_with_min_probability_is_negative_only_where_the_goal_is_met(
     assert not met[gap > 1e-9].any()
 
 
+@few
+@given(chances(6), st.floats(0.35, 0.95))
+def test_answers_that_meet_the_goal_are_turned_into_misses_and_the_others_stay(end: Any, least: float) -> None:
+    box = classifier()
+    for goal in (Goal.to(1), Goal.to([0, 1, 2, 0, 1, 2], min_probability=least)):
+        bound, answer = goal.bind(box, box.ask(end)), box.ask(end)
+        met, turned = bound.met(answer), bound.missed(answer)
+        assert not bound.met(turned).any()
+        assert turned.output[~met].tolist() == answer.output[~met].tolist()
+        assert turned.scores is not None and answer.scores is not None
+        assert (turned.scores[~met] == answer.scores[~met]).all()
+        assert (np.sort(turned.scores) == np.sort(answer.scores)).all()
+
+
+def test_numbers_within_the_range_are_turned_into_ones_outside_of_it() -> None:
+    inside = answers(1.5, 0.5)
+    for (low, high), turned in (((1, 2), [0, 0.5]), ((1, np.inf), [0, 0.5]), ((-np.inf, 1), [1.5, 2])):
+        assert Goal.between(low, high).bind(regressor(), inside).missed(inside).output.tolist() == turned
+    everything = Goal.between(-np.inf, np.inf).bind(regressor(), inside)
+    assert everything.missed(inside).output.tolist() == [1.5, 0.5], "there is nothing outside"
+
+
 # Regression.
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from relax_plugin import Counterfactuals, FeatureSpace, Goal, make_explainer
-from relax_plugin.errors import MissingExtraError, SavedFileError
+from relax_plugin.errors import MissingExtraError, SavedFileError, UnknownNameError
 from relax_plugin.pages.drawing import LONGEST_NAME, MOST_FEATURES
 from relax_plugin.results import shown
 
@@ -145,6 +145,25 @@ def test_a_sentence_names_the_changes_and_both_answers() -> None:
         f"Query {query}: if years were {row['years']} instead of {MIXED['years'].iloc[query]}, "
         f"the answer would be {result.after[query, 0]} instead of {result.before[query]}."
     )
+
+
+def test_a_sentence_has_other_words_for_features_if_it_is_given_some() -> None:
+    result = mixed(count=30)
+    words = {"amount": "the amount (EUR)", "years": "the years of work"}
+    for told, plain in zip(result.sentences(names=words), result.sentences(), strict=True):
+        for name, word in words.items():
+            plain = plain.replace(f" {name} were", f" {word} were")
+        assert told == plain
+    with pytest.raises(UnknownNameError, match="names feature 'yaers'; did you mean 'years'"):
+        result.sentences(names={"yaers": "the years"})
+
+
+def test_a_sentence_of_an_answer_that_stays_says_still() -> None:
+    explainer = make_explainer("greedy", numeric_model).fit(NUMERIC)
+    result = explainer.explain(NUMERIC[:20], goal=Goal.to(1), besides_query=True)
+    for query, sentence in enumerate(result.sentences()):
+        assert ("the answer would still be 1." in sentence) == (result.before[query] == 1)
+        assert ("be 1 instead of 0." in sentence) == (result.before[query] == 0)
 
 
 def test_there_is_a_sentence_for_every_query() -> None:

@@ -9,7 +9,7 @@ import pytest
 from relax_plugin import FeatureSpace, Goal
 from relax_plugin.arrays import Values
 from relax_plugin.base import CounterfactualExplainer
-from relax_plugin.errors import ModelError
+from relax_plugin.errors import InputError, ModelError
 from relax_plugin.problem import Problem, Proposals
 
 ROWS = pd.DataFrame({name: np.linspace(0.0, 8.0, 34) for name in "xy"})  # no short decimals: every number is allowed
@@ -222,3 +222,41 @@ def test_an_interrupted_fit_leaves_everything_as_it_was() -> None:
     assert {name: value for name, value in vars(explainer).items() if name != "rows"} == {
         name: value for name, value in before.items() if name != "rows"
     }
+
+
+# Besides the query.
+
+
+def test_besides_a_query_that_meets_the_goal_the_model_is_believed_and_not_the_search() -> None:
+    """The search is told that the query misses its goal; what is found and reported goes by the model's own answer."""
+    explainer = Proposing(above_four, FeatureSpace.infer(ROWS, continuous=["x", "y"]), goal=Goal.to(1)).fit(ROWS)
+    explainer.rows, query = [[5, 0], [6, 0], [3, 0]], pd.DataFrame({"x": [5.0], "y": [0.0]})
+    alone, besides = (explainer.explain(query, n=3, besides_query=told) for told in (False, True))
+    assert alone.found.tolist() == [[True, False, False]]
+    assert alone.stage[0, 0] == "query"
+    assert besides.found.tolist() == [[True, False, False]]
+    assert besides.values[0, 0].tolist() == [6, 0], "neither the query itself, nor what misses the goal"
+    assert besides.stage[0, 0] == "proposed"
+    assert (besides.before.tolist(), besides.after[0, 0]) == ([1], 1)
+    with pytest.raises(InputError, match="besides_query is 1, but must be True or False"):
+        explainer.explain(query, besides_query=1)
+
+
+def test_where_the_query_counts_as_a_miss_the_search_is_told_so_of_it_alone() -> None:
+    seen = {}
+
+    class Looking(Proposing):
+        def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
+            owner = np.array([0, 0, 1])
+            candidates = np.array([[5.0, 0.0], [6.0, 0.0], [5.0, 0.0]])
+            seen["before"] = problem.goal.met(problem.before).tolist()
+            seen["met"] = problem.judge(candidates, owner)[0].tolist()
+            return super()._generate(problem, n, rng)
+
+    queries = pd.DataFrame({"x": [5.0, 0.0], "y": [0.0, 0.0]})
+    explainer = Looking(above_four, FeatureSpace.infer(ROWS, continuous=["x", "y"]), goal=Goal.to(1)).fit(ROWS)
+    explainer.rows = [[6, 0]]
+    result = explainer.explain(queries, besides_query=True)
+    assert seen == {"before": [False, False], "met": [False, True, True]}, "the first query is no miss for the second"
+    assert result.before.tolist() == [1, 0]
+    assert result.found.all()

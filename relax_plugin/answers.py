@@ -1,0 +1,97 @@
+"""Answers: what a model says to a batch, and the refusal of what is no answer."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from relax_plugin.arrays import Array, Booleans, Floats
+from relax_plugin.errors import ModelError
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the model says to a batch: class positions or numbers, and scores (n, classes) where there are any."""
+
+    output: Floats
+    scores: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.output)
+
+    def take(self, index: Any) -> "Answer":
+        return Answer(self.output[index], None if self.scores is None else self.scores[index])
+
+    def replaced(self, where: Booleans, other: "Answer") -> "Answer":
+        """The same, with the other's answers where it is told."""
+        scores = None
+        if self.scores is not None and other.scores is not None:
+            scores = np.where(where[:, None], other.scores, self.scores)
+        return Answer(np.where(where, other.output, self.output), scores)
+
+    @staticmethod
+    def joined(first: "Answer", second: "Answer") -> "Answer":
+        """Both batches as one."""
+        scores = None
+        if first.scores is not None and second.scores is not None:
+            scores = np.concatenate([first.scores, second.scores])
+        return Answer(np.concatenate([first.output, second.output]), scores)
+
+
+def refuse_missing_answers(labels: Any) -> None:
+    """Refuse labels of which some are missing."""
+    missing = pd.isna(np.asarray(labels))
+    if missing.any():
+        raise ModelError(f"the model answered {np.asarray(labels)[missing][0]!r} for row {int(np.argmax(missing))}.")
+
+
+def refuse_what_is_no_label(labels: Any) -> None:
+    """Refuse answers that are not one number or text a row."""
+    array = np.asarray(labels)
+    if array.ndim > 1 or array.dtype.kind not in "biufOUS":
+        raise ModelError(
+            f"the model answered {array.dtype} of shape {array.shape}; one number or text a row is needed."
+        )
+    if array.dtype == object and not all(isinstance(label, Hashable) for label in array):
+        raise ModelError("the model answered lists or dicts as labels; one number or text a row is needed.")
+
+
+def distinct_labels(labels: Any) -> Array:
+    """The labels that occur, in order; of several types, by type and text."""
+    array = np.asarray(labels)
+    try:
+        return np.unique(array)
+    except TypeError:
+        found = sorted(set(array.tolist()), key=lambda label: (type(label).__name__, str(label)))
+        classes = np.empty(len(found), dtype=object)
+        classes[:] = found
+        return classes
+
+
+def refuse_fractions(labels: Any) -> None:
+    """Refuse labels that look like a regressor's numbers."""
+    labels = np.asarray(labels)
+    if np.issubdtype(labels.dtype, np.floating) and np.isfinite(labels).all() and (labels % 1 != 0).any():
+        raise ModelError(
+            f"the model answered {labels[labels % 1 != 0][0]}, which is no class label; give labels, probabilities of "
+            "shape (n, classes), or say task='regression'."
+        )
+
+
+def finite_numbers(answers: Any, what: Literal["value", "score"]) -> Floats:
+    """The answers as finite numbers: one a row if they are values."""
+    try:
+        numbers = np.asarray(answers, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"the model answered {type(answers).__name__}, which is not numeric: {error}.") from error
+    if what == "value" and numbers.ndim == 2 and numbers.shape[1] == 1:
+        numbers = numbers[:, 0]
+    if what == "value" and numbers.ndim != 1:
+        raise ModelError(f"the model answered shape {numbers.shape}; a regressor gives one number a row.")
+    finite = np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise ModelError(f"the model answered {numbers[row]} for row {row} of a batch of {len(numbers)}.")
+    return numbers
