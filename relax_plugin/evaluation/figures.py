@@ -1,242 +1,387 @@
-"""The figures of the core: what `relax-plugin figures` measures and prints. Five seeds, test rows never seen before."""
+"""The figures about ReLAX itself: Markdown tables of what `relax-plugin figures` measured, from the lines it stored.
 
-import time
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, replace
-from typing import Any
+Every table is a function of the lines of all measurements, as `stored` reads them; none is wider than six columns.
+Ratios are against greedy search on the instances that both solved; seconds of fit are CPU seconds, except in the
+tables of `judged` and `inside`.
+"""
 
-import joblib
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 
-from relax_plugin.agent.config import ReLAXConfig
-from relax_plugin.base import CounterfactualExplainer, make_explainer
-from relax_plugin.evaluation.controls import RandomOrder
-from relax_plugin.evaluation.metrics import break_even, mean_over, ratio_on_common, total_rows, validity
-from relax_plugin.evaluation.tasks import CORE_TASKS, Task, load_task
-from relax_plugin.results import Counterfactuals
+from relax_plugin.evaluation import measurements as measured
+from relax_plugin.evaluation.metrics import break_even, total_rows
+from relax_plugin.evaluation.store import read_table
+from relax_plugin.evaluation.tables import number, over_seeds, whole, with_deviation
+from relax_plugin.evaluation.tasks import LABELS
 
-TASKS = (*CORE_TASKS, "boston/mlp-0.2", "boston/mlp-0.6", "german/rf")
-LABELS_ONLY_TASKS = ("breast_cancer/rf", "wave2/xgb", "sonar/mlp")
-LOCAL_TASKS = ("sonar/mlp",)
 INSTANCES = (1, 10, 100, 1_000, 10_000)
-AMORTISED = ["greedy", "move-table", "relax-global, model", "surrogate-search", "relax-global, imagined"]
-MASKS = 2  # random halves of the features frozen, for each seed
-EFFORTS: tuple[dict[str, dict[str, Any]], ...] = (
-    {"policy": {"effort": "policy"}, "refined": {"effort": "refined"}},
-    {
-        "search, 40 rows": {"effort": "search"},
-        "search, 120 rows": {"rows_per_instance": 120},
-        "agent, no fallback": {"rows_per_instance": 40, "fallback": False},
-    },
-)
-"""What is run of one fit: an agent that is followed alone is trained for longer than one beside a world model."""
+AMORTISED = {
+    measured.YARDSTICK: "greedy",
+    "move-table": "move-table",
+    "surrogate-search": "surrogate-search",
+    measured.ON_THE_MODEL: "ReLAX, model",
+    measured.SEARCH: "ReLAX, imagined",
+}
+"""The methods whose model rows are added up, and what they are called beside each other."""
+TEXTS = ("task", "method", "state")
+
+Numbers = defaultdict[str, float]
 
 
-@dataclass(frozen=True)
-class Run:
-    """One method on one task and seed: its counterfactuals and what they cost."""
+def stored(folder: Path) -> pd.DataFrame:
+    """The lines of the measurements that a folder holds, one below the other; the column `measurement` tells which."""
+    parts = []
+    for what in measured.MEASUREMENTS:
+        path = folder / f"{what}.csv"
+        if path.exists():
+            parts.append(read_table(path, ["task", "method", "seed", "state", *measured.KEPT], TEXTS))
+            parts[-1]["measurement"] = what
+    return pd.DataFrame(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["measurement"]))
 
-    result: Counterfactuals
-    fit_seconds: float  # CPU
-    explain_seconds: float  # CPU
-    fit_rows: int
+
+class Means:
+    """Means over the seeds of one measurement; what was not run is NaN, which reads as a dash."""
+
+    def __init__(self, lines: pd.DataFrame, what: str) -> None:
+        self.table = over_seeds(lines[lines["measurement"] == what].drop(columns="measurement"))
 
     @property
-    def found(self) -> Any:
-        return self.result.found[:, 0]
+    def tasks(self) -> list[str]:
+        return list(dict.fromkeys(str(task) for task, _ in self.table.index))
 
-    def row(self, method: str, yardstick: "Run | None" = None) -> dict[str, Any]:
-        """The run as one row of a table, ratios being taken on the rows that the yardstick solved too."""
-        sparsity, proximity = self.result.sparsity[:, 0], self.result.proximity[:, 0]
-        row: dict[str, Any] = {
-            "method": method,
-            "validity": validity(self.found),
-            "worst class": min(validity(self.found[index]) for index in self._by_answer()),
-            "L0": mean_over(self.found, sparsity),
-            "L1": mean_over(self.found, proximity),
-            "rows": float(self.result.rows_queried.mean()),
-            "training rows": self.fit_rows,
-            "fit s": self.fit_seconds,
-            "explain s": self.explain_seconds,
-        }
-        if yardstick is not None:
-            theirs = yardstick.result
-            both = (self.found, yardstick.found)
-            row["L0 ratio"] = ratio_on_common(sparsity, theirs.sparsity[:, 0], *both)
-            row["L1 ratio"] = ratio_on_common(proximity, theirs.proximity[:, 0], *both)
-        return row
+    def of(self, task: str, method: str) -> Numbers:
+        """The numbers of a method on a task."""
+        known = self.table[self.table.index.isin([(task, method)])].to_dict("records")
+        return defaultdict(lambda: np.nan, {str(name): value for line in known for name, value in line.items()})
 
-    def _by_answer(self) -> Iterable[Any]:
-        before = self.result.before
-        if before.dtype != object:  # a regressor's answers are no groups
-            return [np.arange(len(before))]
-        return [np.flatnonzero(before == label) for label in set(before)]
+    def lines(self) -> list[tuple[str, str, Numbers]]:
+        """Each task and method, with the numbers."""
+        return [(task, method, self.of(task, method)) for task, method in self.table.index]
 
 
-def run(explainer: CounterfactualExplainer, task: Task, vary: list[Hashable] | None = None) -> Run:
-    """Fit (unless fitted) and explain the test rows, timed in CPU seconds."""
-    started = time.process_time()
-    if not hasattr(explainer, "blackbox_"):
-        explainer.fit(task.X_train)
-    fitted = time.process_time()
-    result = explainer.explain(task.X_test, vary=vary)
-    return Run(result, fitted - started, time.process_time() - fitted, explainer.fit_rows_)
+def markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    rows = [headings, ["---"] * len(headings), *lines]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
 
 
-def core(task: Task, seed: int) -> list[dict[str, Any]]:
-    """ReLAX-Global at its three efforts beside greedy search, and the controls at the same number of rows."""
-    options: dict[str, Any] = {"goal": task.goal, "seed": seed}
-    greedy = run(make_explainer("greedy", task.model, task.space, **options), task)
-    rows = [greedy.row("greedy", greedy)]
-    for methods in EFFORTS:
-        agent = make_explainer("relax-global", task.model, task.space, progress=False, **options)
-        fit_seconds = 0.0
-        for method, settings in methods.items():
-            once = run(agent.set_params(**settings), task)
-            fit_seconds = max(fit_seconds, once.fit_seconds)  # only the first of them fits
-            rows.append(replace(once, fit_seconds=fit_seconds).row(method, greedy))
-    table = make_explainer("move-table", task.model, task.space, fallback=False, **options)
-    untrained = make_explainer(
-        "relax-global",
-        task.model,
-        task.space,
-        config=ReLAXConfig(steps=1, training="model"),
-        fallback=False,
-        progress=False,
-        **options,
+def judged(lines: pd.DataFrame) -> str:
+    """The seven tasks of the paper by the default settings: quality."""
+    return markdown(
+        ["task", "method", "validity", "L0", "L1", "L0 / L1, common"],
+        [
+            [task, f"`{method}`", *_quality(of), f"{number(of['L0 common'], 2)} / {number(of['L1 common'], 2)}"]
+            for task, method, of in Means(lines, "judged").lines()
+        ],
     )
-    shuffled = RandomOrder(task.model, task.space, fallback=False, **options)
-    for method, explainer in (("table of moves", table), ("untrained", untrained), ("random order", shuffled)):
-        rows.append(run(explainer, task).row(f"{method}, no fallback", greedy))
-    return rows
 
 
-def masked(task: Task, seed: int) -> list[dict[str, Any]]:
-    """A random half of the features frozen at the call, without a new fit, beside greedy under the same masks."""
-    options: dict[str, Any] = {"goal": task.goal, "seed": seed}
-    greedy = make_explainer("greedy", task.model, task.space, **options).fit(task.X_train)
-    agents = {
-        effort: make_explainer("relax-global", task.model, task.space, effort=effort, progress=False, **options).fit(
-            task.X_train
+def judged_cost(lines: pd.DataFrame) -> str:
+    """The same: redundant changes and cost, in wall seconds."""
+    return markdown(
+        ["task", "method", "redundant", "model rows a query", "fit, s", "a query, ms"],
+        [
+            [
+                *(task, f"`{method}`", number(of["redundant"], 2), number(of["rows"], 1)),
+                *(number(of["fit s"], 1), number(of["ms each"], 1)),
+            ]
+            for task, method, of in Means(lines, "judged").lines()
+        ],
+    )
+
+
+def inside(lines: pd.DataFrame) -> str:
+    """The methods that look inside, beside those that do not: quality."""
+    return markdown(
+        ["task", "method", "queries", "validity", "L0", "L1"],
+        [
+            [task, f"`{method}`", whole(of["instances"]), *_quality(of)]
+            for task, method, of in Means(lines, "inside").lines()
+        ],
+    )
+
+
+def inside_floor(lines: pd.DataFrame) -> str:
+    """The same on trees: how far each method is from the optimum, where that is known."""
+    means = Means(lines, "inside")
+    return markdown(
+        ["task", "method", "floor known", "floor L0", "at the floor L0", "L1 above its floor"],
+        [
+            [
+                *(task, f"`{method}`", number(of["floor known"], 1), number(of["floor L0"], 2)),
+                *(number(of["at floor L0"], 2), number(of["L1 above floor"], 2)),
+            ]
+            for task, method, of in means.lines()
+            if not np.isnan(of["floor known"])
+        ],
+    )
+
+
+def inside_cost(lines: pd.DataFrame) -> str:
+    """The same: model rows and wall time."""
+    return markdown(
+        ["task", "method", "model rows a query", "a query, ms"],
+        [
+            [task, f"`{method}`", whole(of["rows"]), number(of["ms each"], 1)]
+            for task, method, of in Means(lines, "inside").lines()
+        ],
+    )
+
+
+def imagination(lines: pd.DataFrame) -> str:
+    """Trained on the model and in imagination, beside all that needs no agent: validity, L0 / L1 ratio."""
+    means = Means(lines, "imagination")
+    others = [method for method in AMORTISED if method != measured.YARDSTICK]
+    return markdown(
+        ["task", "greedy: validity, L0, L1", *(AMORTISED[method] for method in others)],
+        [
+            [
+                *(task, ", ".join(_three(means.of(task, measured.YARDSTICK)))),
+                *(_with_ratios(means.of(task, method)) for method in others),
+            ]
+            for task in means.tasks
+        ],
+    )
+
+
+def imagination_cost(lines: pd.DataFrame) -> str:
+    """The same: total model rows for 100 instances, break-even with greedy search, seconds of fit."""
+    means, agents = Means(lines, "imagination"), (measured.ON_THE_MODEL, measured.SEARCH)
+    return markdown(
+        ["task", "rows for 100: greedy / model / imagined", "break-even: model / imagined", "fit, s: model / imagined"],
+        [
+            [
+                task,
+                " / ".join(whole(_total(means.of(task, method), 100)) for method in (measured.YARDSTICK, *agents)),
+                " / ".join(whole(_break_even(means, task, method)) for method in agents),
+                " / ".join(number(means.of(task, method)["fit CPU s"], 1) for method in agents),
+            ]
+            for task in means.tasks
+        ],
+    )
+
+
+def imagination_policy(lines: pd.DataFrame) -> str:
+    """The agent alone by what it was trained on, and the search by an agent that was trained for the policy."""
+    means = Means(lines, "imagination")
+    alone = (measured.POLICY_ON_THE_MODEL, measured.POLICY)
+    search = (measured.SEARCH, measured.LONGER.label)
+    return markdown(
+        ["task", "policy, model", "policy, imagined", "search", "search, imagined for longer"],
+        [
+            [
+                *(task, *(number(means.of(task, method)["validity"], 3) for method in alone)),
+                *(_with_ratios(means.of(task, method)) for method in search),
+            ]
+            for task in means.tasks
+        ],
+    )
+
+
+def amortised(lines: pd.DataFrame) -> str:
+    """Model rows, training and generation together, for 1, 10, 100, 1,000 and 10,000 instances."""
+    means = Means(lines, "imagination")
+    return markdown(
+        ["task", *AMORTISED.values()],
+        [
+            [
+                task,
+                *(
+                    ", ".join(_short(_total(means.of(task, method), many)) for many in INSTANCES)
+                    for method in AMORTISED
+                ),
+            ]
+            for task in means.tasks
+        ],
+    )
+
+
+def amortised_rows(lines: pd.DataFrame) -> pd.DataFrame:
+    """What `plots.amortisation` draws: the model rows of training and of a query, for each task and method."""
+    table = Means(lines, "imagination").table[["training rows", "rows"]]
+    table = table[table.index.get_level_values("method").isin(list(AMORTISED))]
+    return pd.DataFrame(table.rename(index=AMORTISED, level="method"))
+
+
+def efforts(lines: pd.DataFrame) -> str:
+    """ReLAX-Global at its three efforts."""
+    means = Means(lines, "core")
+    made = []
+    for task in means.tasks:
+        policy, refined, search, long = (
+            means.of(task, method)
+            for method in (measured.POLICY, measured.REFINED, measured.SEARCH, measured.LONG_SEARCH)
         )
-        for effort in ("policy", "search")
+        seconds = ", ".join(number(of["fit CPU s"], 1) for of in (policy, search))
+        made.append(
+            [
+                task,
+                f"{_validity(policy)}, {number(policy['L0 ratio'], 2)}, {number(policy['rows'], 1)}",
+                f"{_with_ratios(refined)}, {number(refined['rows'], 1)}",
+                f"{_with_ratios(search)}, {number(search['rows'], 1)}",
+                f"{number(long['L1 ratio'], 3)}, {whole(long['rows'])}",
+                f"{seconds} + {number(search['explain CPU s'], 1)}",
+            ]
+        )
+    return markdown(
+        [
+            "task",
+            "policy: validity, L0 ratio, rows",
+            "refined: validity, L0 / L1 ratio, rows",
+            "search, 40 rows: validity, L0 / L1 ratio, rows",
+            "search, 120 rows: L1 ratio, rows",
+            "fit of policy, fit of search + explain, s",
+        ],
+        made,
+    )
+
+
+def controls(lines: pd.DataFrame) -> str:
+    """The same search without fallback, guided by something that has not learned: validity and L0 ratio."""
+    means = Means(lines, "core")
+    return markdown(
+        ["task", "ReLAX", "table of moves", "random order", "untrained network"],
+        [
+            [
+                task,
+                *(
+                    f"{number(of['validity'], 3)}, {number(of['L0 ratio'], 2)}"
+                    for of in (means.of(task, method) for method in measured.CONTROLS)
+                ),
+            ]
+            for task in means.tasks
+        ],
+    )
+
+
+def masked(lines: pd.DataFrame) -> str:
+    """A random half of the features frozen at the call."""
+    means, methods = Means(lines, "masked"), (measured.YARDSTICK, measured.POLICY, measured.SEARCH)
+    return markdown(
+        ["task", "greedy: validity", "policy: validity", "search: validity", "search: rows"],
+        [
+            [
+                *(task, *(number(means.of(task, method)["validity"], 3) for method in methods)),
+                whole(means.of(task, measured.SEARCH)["rows"]),
+            ]
+            for task in means.tasks
+        ],
+    )
+
+
+def labels(lines: pd.DataFrame) -> str:
+    """The model asked for labels alone: validity and L0 ratio of the search, validity of the policy in brackets."""
+    means = Means(lines, "labels")
+    made = []
+    for task in (task for task in means.tasks if task.endswith(LABELS)):
+        cells = []
+        for training in ("model", "imagined"):
+            for curiosity in (0.0, 0.05):
+                alone, search = (
+                    means.of(task, measured.with_labels(training, curiosity, effort)) for effort in ("policy", "search")
+                )
+                cells.append(f"{_validity(search)}, {number(search['L0 ratio'], 2)} [{_validity(alone)}]")
+        made.append([task.removesuffix(LABELS), *cells])
+    curious = "with curiosity .05"
+    return markdown(["task", "trained on the model (default)", curious, "in imagination", curious], made)
+
+
+def labels_cost(lines: pd.DataFrame) -> str:
+    """The same: model rows of training and of a query, and seconds of fit."""
+    means = Means(lines, "labels")
+    made = []
+    for task in (task for task in means.tasks if task.endswith(LABELS)):
+        both = [means.of(task, measured.with_labels(training, 0.0, "search")) for training in ("model", "imagined")]
+        cells = [
+            " / ".join(number(of[name], decimals) for of in both)
+            for name, decimals in (("training rows", 0), ("rows", 0), ("fit CPU s", 1))
+        ]
+        made.append([task.removesuffix(LABELS), *cells])
+    names = ("training rows", "rows a query", "fit, s")
+    return markdown(["task", *(f"{name}: model / imagined" for name in names)], made)
+
+
+def local(lines: pd.DataFrame) -> str:
+    """Effort "policy" of both variants."""
+    means = Means(lines, "local")
+    names = {
+        measured.POLICY: "global",
+        measured.LOCAL: "local",
+        measured.FROM_SCRATCH: "local, not pretrained",
     }
-    free = [f.name for f in task.space.features if not f.immutable]
-    rng = np.random.default_rng(seed)
-    rows = []
-    for _ in range(MASKS):
-        vary = [free[j] for j in rng.permutation(len(free))[: (len(free) + 1) // 2]]
-        yardstick = run(greedy, task, vary=vary)
-        rows.append(yardstick.row("greedy", yardstick))
-        rows += [run(agent, task, vary=vary).row(effort, yardstick) for effort, agent in agents.items()]
-    return rows
-
-
-def labels_only(task: Task, seed: int) -> list[dict[str, Any]]:
-    """The same model asked for labels alone: trained on the model and in imagination, with and without curiosity."""
-    scored = run(make_explainer("greedy", task.model, task.space, seed=seed), task)
-    rows = [scored.row("greedy (with scores)", scored)]
-    for training in ("model", "imagined"):
-        for name, curiosity in (("", 0.0), (", curiosity", 0.05)):
-            agent = make_explainer(
-                "relax-global",
-                task.model.predict,
-                task.space,
-                effort="policy",
-                seed=seed,
-                config=ReLAXConfig(training=training, state_curiosity=curiosity),
-                progress=False,
-            )
-            first = run(agent, task)
-            again = run(agent.set_params(effort="search"), task)
-            rows.append(first.row(f"{training}{name}: policy", scored))
-            rows.append(replace(again, fit_seconds=first.fit_seconds).row(f"{training}{name}: search", scored))
-    return rows
-
-
-def imagination(task: Task, seed: int) -> list[dict[str, Any]]:
-    """ReLAX-Global trained on the model and in imagination, beside all that needs no agent, at 40 rows a query."""
-    options: dict[str, Any] = {"goal": task.goal, "seed": seed}
-    greedy = run(make_explainer("greedy", task.model, task.space, **options), task)
-    rows = [greedy.row("greedy", greedy)]
-    for method in ("move-table", "surrogate-search"):
-        rows.append(run(make_explainer(method, task.model, task.space, **options), task).row(method, greedy))
-    on_the_model, in_imagination = ReLAXConfig(training="model"), ReLAXConfig(training="imagined")
-    for effort, config, names in (
-        ("policy", on_the_model, ("model, policy", "model")),
-        ("policy", in_imagination, ("imagined, policy", "imagined for longer")),  # the search with this agent
-        ("search", in_imagination, ("imagined",)),
-    ):
-        agent = make_explainer(
-            "relax-global", task.model, task.space, effort=effort, config=config, progress=False, **options
-        )
-        first = run(agent, task)
-        rows.append(first.row(f"relax-global, {names[0]}", greedy))
-        for name in names[1:]:
-            again = run(agent.set_params(effort="search"), task)
-            rows.append(replace(again, fit_seconds=first.fit_seconds).row(f"relax-global, {name}", greedy))
-    return rows
-
-
-def amortised(frame: pd.DataFrame) -> pd.DataFrame:
-    """Total model rows against the number of instances explained, and the break-even with greedy search.
-
-    Validity, L0 and L1 of a method do not depend on how many instances it is given: they are those of the test rows,
-    as is the mean number of rows an instance.
-    """
-    table = summary(frame)
-    result = table[["validity", "L0", "L1", "L0 ratio", "L1 ratio", "fit s"]].copy()
-    for instances in INSTANCES:
-        result[f"rows for {instances:,}"] = total_rows(table["training rows"], table["rows"], instances)
-    costs = table[["training rows", "rows"]].to_numpy()
-    greedy = table.index.get_indexer(pd.Index([(task, "greedy") for task, _ in table.index]))
-    result["break-even"] = [break_even(*own, *rival) for own, rival in zip(costs, costs[greedy], strict=True)]
-    return pd.DataFrame(result)
-
-
-def local(task: Task, seed: int) -> list[dict[str, Any]]:
-    """ReLAX-Local with and without pretrained Global, at the effort of the paper."""
-    rows = []
-    for method, name, config in (
-        ("global", "relax-global", ReLAXConfig()),
-        ("local", "relax-local", ReLAXConfig()),
-        ("local, not pretrained", "relax-local", ReLAXConfig(pretrained=False)),
-    ):
-        options: dict[str, Any] = {"goal": task.goal, "seed": seed, "config": config, "progress": False}
-        rows.append(run(make_explainer(name, task.model, task.space, effort="policy", **options), task).row(method))
-    return rows
-
-
-Measurement = Callable[[Task, int], list[dict[str, Any]]]
-MEASUREMENTS: dict[str, tuple[Measurement, tuple[str, ...]]] = {
-    "core": (core, TASKS),
-    "masked": (masked, TASKS),
-    "labels": (labels_only, LABELS_ONLY_TASKS),
-    "local": (local, LOCAL_TASKS),
-    "imagination": (imagination, TASKS),
-}
-
-
-def measure(what: str, tasks: Iterable[str] | None, seeds: Iterable[int], jobs: int) -> pd.DataFrame:
-    """One row for each task, seed and method of a measurement."""
-    function, usual = MEASUREMENTS[what]
-    cases = [(name, seed) for name in (tasks or usual) for seed in seeds]
-    parts: list[pd.DataFrame] = joblib.Parallel(n_jobs=jobs, verbose=5, inner_max_num_threads=1, backend="loky")(
-        joblib.delayed(_one)(function, name, seed) for name, seed in cases
+    return markdown(
+        ["task, method", "validity", "L0", "L1", "rows", "fit + explain, s"],
+        [
+            [
+                f"{task}, {name}",
+                *(_validity(of), number(of["L0"], 2), number(of["L1"], 2), whole(of["rows"])),
+                f"{number(of['fit CPU s'], 1)} + {number(of['explain CPU s'], 1)}",
+            ]
+            for task in means.tasks
+            for name, of in ((name, means.of(task, method)) for method, name in names.items())
+        ],
     )
-    return pd.DataFrame(pd.concat(parts, ignore_index=True))
 
 
-def summary(frame: pd.DataFrame) -> pd.DataFrame:
-    """Means over seeds, with the standard deviation of validity and its lowest value."""
-    numbers = frame.drop(columns=["seed"]).groupby(["task", "method"], sort=False)
-    table: pd.DataFrame = numbers.mean()
-    table.insert(1, "± validity", numbers["validity"].std(ddof=0))
-    table["lowest validity"] = numbers["validity"].min()
-    return pd.DataFrame(table)
+TABLES: dict[str, Callable[[pd.DataFrame], str]] = {
+    "judged": judged,
+    "judged_cost": judged_cost,
+    "efforts": efforts,
+    "controls": controls,
+    "imagination": imagination,
+    "imagination_cost": imagination_cost,
+    "imagination_policy": imagination_policy,
+    "amortised": amortised,
+    "masked": masked,
+    "labels": labels,
+    "labels_cost": labels_cost,
+    "local": local,
+    "inside": inside,
+    "inside_floor": inside_floor,
+    "inside_cost": inside_cost,
+}
+MEASURED_BY = {"efforts": "core", "controls": "core", "amortised": "imagination"}
+"""The measurement that a table is of, where its name does not begin with it."""
 
 
-def _one(function: Measurement, name: str, seed: int) -> pd.DataFrame:
-    rows = function(load_task(name, seed=seed), seed)
-    return pd.DataFrame(rows).assign(task=name, seed=seed)
+def measurement_of(table: str) -> str:
+    """The measurement whose lines a table is made of."""
+    return MEASURED_BY.get(table, table.partition("_")[0])
+
+
+def _validity(of: Numbers) -> str:
+    return with_deviation(of["validity"], of["± validity"])
+
+
+def _quality(of: Numbers) -> list[str]:
+    return [
+        _validity(of),
+        *(f"{number(of[name], 2)} ± {number(of[f'± {name}'], 2)}" for name in ("L0", "L1")),
+    ]
+
+
+def _three(of: Numbers) -> list[str]:
+    return [number(of["validity"], 3), number(of["L0"], 2), number(of["L1"], 2)]
+
+
+def _with_ratios(of: Numbers) -> str:
+    return f"{number(of['validity'], 3)}, {number(of['L0 ratio'], 3)} / {number(of['L1 ratio'], 3)}"
+
+
+def _total(of: Numbers, instances: int) -> float:
+    return float(total_rows(of["training rows"], of["rows"], instances))
+
+
+def _break_even(means: Means, task: str, method: str) -> float:
+    """Instances from which on a method has asked fewer rows than greedy search."""
+    ours, theirs = means.of(task, method), means.of(task, measured.YARDSTICK)
+    return break_even(ours["training rows"], ours["rows"], theirs["training rows"], theirs["rows"])
+
+
+def _short(rows: float) -> str:
+    """A large number in thousands."""
+    return f"{rows / 1000:,.0f}k" if rows >= 100_000 else whole(rows)

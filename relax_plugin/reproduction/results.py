@@ -1,16 +1,12 @@
 """The results as tidy tables: one line for each case, small enough to be kept beside the code."""
 
-import io
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from relax_plugin.errors import SavedFileError
 from relax_plugin.evaluation import metrics
-from relax_plugin.files import read_packed
 from relax_plugin.reproduction.models import COLUMNS as MODEL_COLUMNS
 from relax_plugin.reproduction.plan import ALONE, MOST_CHANGES, PARTS, Case
 
@@ -31,7 +27,7 @@ search; `common_…` are both on the rows that both solved, `common` is how many
 YARDSTICK = "relax-global"
 
 TEXTS = ("task", "method", "setting", "state", "reason", "parameters", "measure", "version", "model", "feature")
-TABLES: Mapping[str, Sequence[str]] = {
+TABLE_COLUMNS: Mapping[str, Sequence[str]] = {
     "models": MODEL_COLUMNS,
     **dict.fromkeys(PARTS, COLUMNS),
     "lore_sa": ("task", "version", "rows", "seconds_a_row"),
@@ -81,36 +77,6 @@ def results(cases: Sequence[Case], rows: pd.DataFrame) -> dict[str, pd.DataFrame
             record |= {name: compared[same] for name, same in zip(ALONE_AT_MOST, SAME_AT_MOST, strict=True)}
         records.setdefault(case.part, []).append(record)
     return {part: pd.DataFrame(lines).reindex(columns=COLUMNS) for part, lines in records.items()}
-
-
-def read_stored(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
-    """A frame that `write_packed` stored as CSV, with at least one line and, if they are given, these columns.
-
-    Raises
-    ------
-    SavedFileError
-        If the file is damaged, or holds something else.
-    """
-    data = read_packed(path)
-    try:
-        frame = pd.read_csv(io.BytesIO(data))
-    except ValueError as error:  # pandas' own are ValueErrors
-        raise SavedFileError(f"{path} is damaged: {str(error).strip()}.") from error
-    if columns is not None and list(frame.columns) != list(columns):
-        raise SavedFileError(f"{path} is damaged: it has not the columns {', '.join(columns)}.")
-    return frame
-
-
-def check_table(name: str, frame: pd.DataFrame, path: Path) -> None:
-    """Refuse a table that lacks a column, or has text where numbers belong."""
-    for column in TABLES.get(name, ()):
-        if column not in frame:
-            raise SavedFileError(f"{path} is damaged: it has no column {column!r}; `relax-plugin reproduce` makes it.")
-    for column in frame.columns:
-        told = frame[column].dropna()
-        if column not in TEXTS and not pd.api.types.is_numeric_dtype(told.infer_objects()):
-            wrong = next(cell for cell in told if not isinstance(cell, bool | int | float))
-            raise SavedFileError(f"{path} is damaged: column {column!r} holds {wrong!r}, but numbers belong there.")
 
 
 def _like(case: Case) -> tuple[Case, Case]:
