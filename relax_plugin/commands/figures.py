@@ -62,16 +62,15 @@ def run(chosen: argparse.Namespace) -> int:
 def _measure(chosen: argparse.Namespace, wanted: tuple[str, ...]) -> None:
     """Run what is not stored yet, and keep the lines."""
     from relax_plugin.commands.bench import say_done
-    from relax_plugin.evaluation.figures import amortised_rows, stored
+    from relax_plugin.evaluation.figures import amortised_rows, notes, stored
     from relax_plugin.evaluation.measurements import measure
-    from relax_plugin.evaluation.store import Notes, commit, environment, now, write_table
+    from relax_plugin.evaluation.store import commit, environment, now, write_table
     from relax_plugin.pages.drawing import figure_class
     from relax_plugin.pages.plots import amortisation
 
     if "imagination" in wanted:
         figure_class()  # whether it can be drawn is better known before than after
-    notes = Notes(chosen.output / "about.json", ("command", "started", "machine"))
-    notes.add({"command": chosen.said, "started": now(), "commit": commit(), **environment()})
+    notes(chosen.output).add({"command": chosen.said, "started": now(), "commit": commit(), **environment()})
     for what in wanted:
         lines = measure(
             what,

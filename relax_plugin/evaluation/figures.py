@@ -14,7 +14,7 @@ import pandas as pd
 
 from relax_plugin.evaluation import measurements as measured
 from relax_plugin.evaluation.metrics import break_even, total_rows
-from relax_plugin.evaluation.store import read_table
+from relax_plugin.evaluation.store import Notes, read_table
 from relax_plugin.evaluation.tables import number, over_seeds, whole, with_deviation
 from relax_plugin.evaluation.tasks import LABELS
 
@@ -41,6 +41,11 @@ def stored(folder: Path) -> pd.DataFrame:
             parts.append(read_table(path, ["task", "method", "seed", "state", *measured.KEPT], TEXTS))
             parts[-1]["measurement"] = what
     return pd.DataFrame(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["measurement"]))
+
+
+def notes(folder: Path) -> Notes:
+    """With which commands, versions and machine the lines of a folder were made."""
+    return Notes(folder / "about.json", ("command", "started", "machine"))
 
 
 class Means:

@@ -112,7 +112,7 @@ class Cache:
         """The frame of that name, to the last bit of its numbers."""
         path = self.path(name)
         try:
-            return pd.read_csv(io.BytesIO(read_packed(path)), float_precision="round_trip")
+            return pd.read_csv(io.BytesIO(read_packed(path)), engine="python")  # which reads floats as Python does
         except ValueError as error:  # pandas' own are ValueErrors
             raise SavedFileError(f"{path} is damaged: {_without_stop(error)}.") from error
 
