@@ -96,7 +96,7 @@ def _print(lines: "pd.DataFrame", *, as_json: bool) -> None:
     """Every table of the measurements; as JSON, the means over seeds that they are made of."""
     import pandas as pd
 
-    from relax_plugin.evaluation.figures import TABLES, measurement_of
+    from relax_plugin.evaluation.figures import TABLES
     from relax_plugin.evaluation.tables import over_seeds
 
     measured = list(dict.fromkeys(lines["measurement"]))
@@ -108,6 +108,5 @@ def _print(lines: "pd.DataFrame", *, as_json: bool) -> None:
         print_table(pd.concat(parts), as_json=True)
         return
     for name, table in TABLES.items():
-        if measurement_of(name) in measured:
-            about = (table.__doc__ or "").partition("\n")[0]
-            print(f"\n## {name}: {about}\n\n{table(lines)}", flush=True)
+        if table.measurement in measured:
+            print(f"\n## {name}: {table.about}\n\n{table(lines)}", flush=True)

@@ -1,13 +1,14 @@
 """The figures about ReLAX itself: Markdown tables of what `relax-plugin figures` measured, from the lines it stored.
 
-Every table is a function of the lines of all measurements, as `stored` reads them; none is wider than six columns.
-Ratios are against greedy search on the instances that both solved; seconds of fit are CPU seconds, except in the
-tables of `judged` and `inside`.
+Every table of `TABLES` is a function of the lines of all measurements, as `stored` reads them. Ratios are against
+greedy search on the instances that both solved; seconds are CPU seconds, except in the tables of `judged` and `inside`.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,20 +28,21 @@ AMORTISED = {
     measured.SEARCH: "ReLAX, imagined",
 }
 """The methods whose model rows are added up, and what they are called beside each other."""
-TEXTS = ("task", "method", "state")
 
-Numbers = defaultdict[str, float]
+Numbers = defaultdict[str, float]  # of a method on a task; what was not measured is NaN, which reads as a dash
+Cell = Callable[[Numbers], str]
+TaskCell = Callable[[Callable[[str], Numbers]], str]  # of all methods on a task
 
 
 def stored(folder: Path) -> pd.DataFrame:
     """The lines of the measurements that a folder holds, one below the other; the column `measurement` tells which."""
-    parts = []
+    parts = [pd.DataFrame(columns=["measurement"])]
     for what in measured.MEASUREMENTS:
         path = folder / f"{what}.csv"
         if path.exists():
-            parts.append(read_table(path, ["task", "method", "seed", "state", *measured.KEPT], TEXTS))
-            parts[-1]["measurement"] = what
-    return pd.DataFrame(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["measurement"]))
+            columns = ["task", "method", "seed", "state", *measured.KEPT]
+            parts.append(read_table(path, columns, ("task", "method", "state")).assign(measurement=what))
+    return pd.DataFrame(pd.concat(parts[1:] or parts, ignore_index=True))
 
 
 def notes(folder: Path) -> Notes:
@@ -48,345 +50,260 @@ def notes(folder: Path) -> Notes:
     return Notes(folder / "about.json", ("command", "started", "machine"))
 
 
-class Means:
-    """Means over the seeds of one measurement; what was not run is NaN, which reads as a dash."""
+@dataclass(frozen=True)
+class Table:
+    """A table of one measurement: called with the lines of all, it is Markdown.
 
-    def __init__(self, lines: pd.DataFrame, what: str) -> None:
-        self.table = over_seeds(lines[lines["measurement"] == what].drop(columns="measurement"))
+    Parameters
+    ----------
+    measurement : a name of `MEASUREMENTS`
+    about : str
+    of_methods : columns of a table with a line for each task and method, by heading
+    of_tasks : columns of a table with a line for each task, by heading
+    names : what methods are called, if it is not what they are
+    """
 
-    @property
-    def tasks(self) -> list[str]:
-        return list(dict.fromkeys(str(task) for task, _ in self.table.index))
+    measurement: str
+    about: str
+    of_methods: Mapping[str, Cell] = field(default_factory=dict)
+    of_tasks: Mapping[str, TaskCell] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
 
-    def of(self, task: str, method: str) -> Numbers:
-        """The numbers of a method on a task."""
-        known = self.table[self.table.index.isin([(task, method)])].to_dict("records")
-        return defaultdict(lambda: np.nan, {str(name): value for line in known for name, value in line.items()})
-
-    def lines(self) -> list[tuple[str, str, Numbers]]:
-        """Each task and method, with the numbers."""
-        return [(task, method, self.of(task, method)) for task, method in self.table.index]
-
-
-def markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    rows = [headings, ["---"] * len(headings), *lines]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
-
-
-def judged(lines: pd.DataFrame) -> str:
-    """The seven tasks of the paper by the default settings: quality."""
-    return markdown(
-        ["task", "method", "validity", "L0", "L1", "L0 / L1, common"],
-        [
-            [task, f"`{method}`", *_quality(of), f"{number(of['L0 common'], 2)} / {number(of['L1 common'], 2)}"]
-            for task, method, of in Means(lines, "judged").lines()
-        ],
-    )
-
-
-def judged_cost(lines: pd.DataFrame) -> str:
-    """The same: redundant changes and cost, in wall seconds."""
-    return markdown(
-        ["task", "method", "redundant", "model rows a query", "fit, s", "a query, ms"],
-        [
-            [
-                *(task, f"`{method}`", number(of["redundant"], 2), number(of["rows"], 1)),
-                *(number(of["fit s"], 1), number(of["ms each"], 1)),
+    def __call__(self, lines: pd.DataFrame) -> str:
+        by_task: dict[str, defaultdict[str, Numbers]] = {}
+        known: Any = self.means(lines).to_dict("index")
+        for (task, method), numbers in known.items():
+            by_task.setdefault(task, defaultdict(_nothing))[method] = _nothing() | numbers
+        if self.of_methods:
+            heads = ["task", "method", *self.of_methods]
+            cells = [
+                [task, self.names.get(method, f"`{method}`"), *(cell(numbers) for cell in self.of_methods.values())]
+                for task, methods in by_task.items()
+                for method, numbers in methods.items()
             ]
-            for task, method, of in Means(lines, "judged").lines()
-        ],
-    )
-
-
-def inside(lines: pd.DataFrame) -> str:
-    """The methods that look inside, beside those that do not: quality."""
-    return markdown(
-        ["task", "method", "queries", "validity", "L0", "L1"],
-        [
-            [task, f"`{method}`", whole(of["instances"]), *_quality(of)]
-            for task, method, of in Means(lines, "inside").lines()
-        ],
-    )
-
-
-def inside_floor(lines: pd.DataFrame) -> str:
-    """The same on trees: how far each method is from the optimum, where that is known."""
-    means = Means(lines, "inside")
-    return markdown(
-        ["task", "method", "floor known", "floor L0", "at the floor L0", "L1 above its floor"],
-        [
-            [
-                *(task, f"`{method}`", number(of["floor known"], 1), number(of["floor L0"], 2)),
-                *(number(of["at floor L0"], 2), number(of["L1 above floor"], 2)),
+        else:
+            heads = ["task", *self.of_tasks]
+            cells = [
+                [task.removesuffix(LABELS), *(cell(methods.__getitem__) for cell in self.of_tasks.values())]
+                for task, methods in by_task.items()
             ]
-            for task, method, of in means.lines()
-            if not np.isnan(of["floor known"])
-        ],
-    )
+        names = 2 if self.of_methods else 1
+        told = [line for line in cells if {*line[names:]} != {"-"}]  # what has no number at all is left out
+        return "".join(f"| {' | '.join(line)} |\n" for line in [heads, ["---"] * len(heads), *told])
 
-
-def inside_cost(lines: pd.DataFrame) -> str:
-    """The same: model rows and wall time."""
-    return markdown(
-        ["task", "method", "model rows a query", "a query, ms"],
-        [
-            [task, f"`{method}`", whole(of["rows"]), number(of["ms each"], 1)]
-            for task, method, of in Means(lines, "inside").lines()
-        ],
-    )
-
-
-def imagination(lines: pd.DataFrame) -> str:
-    """Trained on the model and in imagination, beside all that needs no agent: validity, L0 / L1 ratio."""
-    means = Means(lines, "imagination")
-    others = [method for method in AMORTISED if method != measured.YARDSTICK]
-    return markdown(
-        ["task", "greedy: validity, L0, L1", *(AMORTISED[method] for method in others)],
-        [
-            [
-                *(task, ", ".join(_three(means.of(task, measured.YARDSTICK)))),
-                *(_with_ratios(means.of(task, method)) for method in others),
-            ]
-            for task in means.tasks
-        ],
-    )
-
-
-def imagination_cost(lines: pd.DataFrame) -> str:
-    """The same: total model rows for 100 instances, break-even with greedy search, seconds of fit."""
-    means, agents = Means(lines, "imagination"), (measured.ON_THE_MODEL, measured.SEARCH)
-    return markdown(
-        ["task", "rows for 100: greedy / model / imagined", "break-even: model / imagined", "fit, s: model / imagined"],
-        [
-            [
-                task,
-                " / ".join(whole(_total(means.of(task, method), 100)) for method in (measured.YARDSTICK, *agents)),
-                " / ".join(whole(_break_even(means, task, method)) for method in agents),
-                " / ".join(number(means.of(task, method)["fit CPU s"], 1) for method in agents),
-            ]
-            for task in means.tasks
-        ],
-    )
-
-
-def imagination_policy(lines: pd.DataFrame) -> str:
-    """The agent alone by what it was trained on, and the search by an agent that was trained for the policy."""
-    means = Means(lines, "imagination")
-    alone = (measured.POLICY_ON_THE_MODEL, measured.POLICY)
-    search = (measured.SEARCH, measured.LONGER.label)
-    return markdown(
-        ["task", "policy, model", "policy, imagined", "search", "search, imagined for longer"],
-        [
-            [
-                *(task, *(number(means.of(task, method)["validity"], 3) for method in alone)),
-                *(_with_ratios(means.of(task, method)) for method in search),
-            ]
-            for task in means.tasks
-        ],
-    )
-
-
-def amortised(lines: pd.DataFrame) -> str:
-    """Model rows, training and generation together, for 1, 10, 100, 1,000 and 10,000 instances."""
-    means = Means(lines, "imagination")
-    return markdown(
-        ["task", *AMORTISED.values()],
-        [
-            [
-                task,
-                *(
-                    ", ".join(_short(_total(means.of(task, method), many)) for many in INSTANCES)
-                    for method in AMORTISED
-                ),
-            ]
-            for task in means.tasks
-        ],
-    )
+    def means(self, lines: pd.DataFrame) -> pd.DataFrame:
+        """Means over the seeds, by task and method."""
+        means = over_seeds(lines[lines["measurement"] == self.measurement].drop(columns="measurement"))
+        if self.measurement == "labels":  # the yardstick alone was given scores, and has no line of its own
+            means = means[means.index.get_level_values("task").str.endswith(LABELS)]
+        return means
 
 
 def amortised_rows(lines: pd.DataFrame) -> pd.DataFrame:
     """What `plots.amortisation` draws: the model rows of training and of a query, for each task and method."""
-    table = Means(lines, "imagination").table[["training rows", "rows"]]
-    table = table[table.index.get_level_values("method").isin(list(AMORTISED))]
-    return pd.DataFrame(table.rename(index=AMORTISED, level="method"))
+    means = TABLES["amortised"].means(lines)[["training rows", "rows"]]
+    means = means[means.index.get_level_values("method").isin(list(AMORTISED))]
+    return pd.DataFrame(means.rename(index=AMORTISED, level="method"))
 
 
-def efforts(lines: pd.DataFrame) -> str:
-    """ReLAX-Global at its three efforts."""
-    means = Means(lines, "core")
-    made = []
-    for task in means.tasks:
-        policy, refined, search, long = (
-            means.of(task, method)
-            for method in (measured.POLICY, measured.REFINED, measured.SEARCH, measured.LONG_SEARCH)
-        )
-        seconds = ", ".join(number(of["fit CPU s"], 1) for of in (policy, search))
-        made.append(
-            [
-                task,
-                f"{_validity(policy)}, {number(policy['L0 ratio'], 2)}, {number(policy['rows'], 1)}",
-                f"{_with_ratios(refined)}, {number(refined['rows'], 1)}",
-                f"{_with_ratios(search)}, {number(search['rows'], 1)}",
-                f"{number(long['L1 ratio'], 3)}, {whole(long['rows'])}",
-                f"{seconds} + {number(search['explain CPU s'], 1)}",
-            ]
-        )
-    return markdown(
-        [
-            "task",
-            "policy: validity, L0 ratio, rows",
-            "refined: validity, L0 / L1 ratio, rows",
-            "search, 40 rows: validity, L0 / L1 ratio, rows",
-            "search, 120 rows: L1 ratio, rows",
-            "fit of policy, fit of search + explain, s",
-        ],
-        made,
-    )
+def _nothing() -> Numbers:
+    return defaultdict(lambda: np.nan)
 
 
-def controls(lines: pd.DataFrame) -> str:
-    """The same search without fallback, guided by something that has not learned: validity and L0 ratio."""
-    means = Means(lines, "core")
-    return markdown(
-        ["task", "ReLAX", "table of moves", "random order", "untrained network"],
-        [
-            [
-                task,
-                *(
-                    f"{number(of['validity'], 3)}, {number(of['L0 ratio'], 2)}"
-                    for of in (means.of(task, method) for method in measured.CONTROLS)
-                ),
-            ]
-            for task in means.tasks
-        ],
-    )
+def shown(name: str, decimals: int) -> Cell:
+    """A number."""
+    return lambda of: number(of[name], decimals)
 
 
-def masked(lines: pd.DataFrame) -> str:
-    """A random half of the features frozen at the call."""
-    means, methods = Means(lines, "masked"), (measured.YARDSTICK, measured.POLICY, measured.SEARCH)
-    return markdown(
-        ["task", "greedy: validity", "policy: validity", "search: validity", "search: rows"],
-        [
-            [
-                *(task, *(number(means.of(task, method)["validity"], 3) for method in methods)),
-                whole(means.of(task, measured.SEARCH)["rows"]),
-            ]
-            for task in means.tasks
-        ],
-    )
+def spread(name: str, decimals: int) -> Cell:
+    """A number and its standard deviation over seeds."""
+    return lambda of: with_deviation(of[name], of[f"± {name}"], decimals)
 
 
-def labels(lines: pd.DataFrame) -> str:
-    """The model asked for labels alone: validity and L0 ratio of the search, validity of the policy in brackets."""
-    means = Means(lines, "labels")
-    made = []
-    for task in (task for task in means.tasks if task.endswith(LABELS)):
-        cells = []
-        for training in ("model", "imagined"):
-            for curiosity in (0.0, 0.05):
-                alone, search = (
-                    means.of(task, measured.with_labels(training, curiosity, effort)) for effort in ("policy", "search")
-                )
-                cells.append(f"{_validity(search)}, {number(search['L0 ratio'], 2)} [{_validity(alone)}]")
-        made.append([task.removesuffix(LABELS), *cells])
-    curious = "with curiosity .05"
-    return markdown(["task", "trained on the model (default)", curious, "in imagination", curious], made)
+def joined(separator: str, *cells: Cell) -> Cell:
+    """Several cells in one."""
+    return lambda of: separator.join(cell(of) for cell in cells)
 
 
-def labels_cost(lines: pd.DataFrame) -> str:
-    """The same: model rows of training and of a query, and seconds of fit."""
-    means = Means(lines, "labels")
-    made = []
-    for task in (task for task in means.tasks if task.endswith(LABELS)):
-        both = [means.of(task, measured.with_labels(training, 0.0, "search")) for training in ("model", "imagined")]
-        cells = [
-            " / ".join(number(of[name], decimals) for of in both)
-            for name, decimals in (("training rows", 0), ("rows", 0), ("fit CPU s", 1))
-        ]
-        made.append([task.removesuffix(LABELS), *cells])
-    names = ("training rows", "rows a query", "fit, s")
-    return markdown(["task", *(f"{name}: model / imagined" for name in names)], made)
+def at(method: str, cell: Cell) -> TaskCell:
+    """A cell of one method."""
+    return lambda of: cell(of(method))
 
 
-def local(lines: pd.DataFrame) -> str:
-    """Effort "policy" of both variants."""
-    means = Means(lines, "local")
-    names = {
-        measured.POLICY: "global",
-        measured.LOCAL: "local",
-        measured.FROM_SCRATCH: "local, not pretrained",
-    }
-    return markdown(
-        ["task, method", "validity", "L0", "L1", "rows", "fit + explain, s"],
-        [
-            [
-                f"{task}, {name}",
-                *(_validity(of), number(of["L0"], 2), number(of["L1"], 2), whole(of["rows"])),
-                f"{number(of['fit CPU s'], 1)} + {number(of['explain CPU s'], 1)}",
-            ]
-            for task in means.tasks
-            for name, of in ((name, means.of(task, method)) for method, name in names.items())
-        ],
-    )
+def beside(cell: Cell, *methods: str) -> TaskCell:
+    """The same of several methods, in one cell."""
+    return lambda of: " / ".join(cell(of(method)) for method in methods)
 
 
-TABLES: dict[str, Callable[[pd.DataFrame], str]] = {
-    "judged": judged,
-    "judged_cost": judged_cost,
-    "efforts": efforts,
-    "controls": controls,
-    "imagination": imagination,
-    "imagination_cost": imagination_cost,
-    "imagination_policy": imagination_policy,
-    "amortised": amortised,
-    "masked": masked,
-    "labels": labels,
-    "labels_cost": labels_cost,
-    "local": local,
-    "inside": inside,
-    "inside_floor": inside_floor,
-    "inside_cost": inside_cost,
-}
-MEASURED_BY = {"efforts": "core", "controls": "core", "amortised": "imagination"}
-"""The measurement that a table is of, where its name does not begin with it."""
-
-
-def measurement_of(table: str) -> str:
-    """The measurement whose lines a table is made of."""
-    return MEASURED_BY.get(table, table.partition("_")[0])
-
-
-def _validity(of: Numbers) -> str:
-    return with_deviation(of["validity"], of["± validity"])
-
-
-def _quality(of: Numbers) -> list[str]:
-    return [
-        _validity(of),
-        *(f"{number(of[name], 2)} ± {number(of[f'± {name}'], 2)}" for name in ("L0", "L1")),
-    ]
-
-
-def _three(of: Numbers) -> list[str]:
-    return [number(of["validity"], 3), number(of["L0"], 2), number(of["L1"], 2)]
-
-
-def _with_ratios(of: Numbers) -> str:
-    return f"{number(of['validity'], 3)}, {number(of['L0 ratio'], 3)} / {number(of['L1 ratio'], 3)}"
-
-
-def _total(of: Numbers, instances: int) -> float:
-    return float(total_rows(of["training rows"], of["rows"], instances))
-
-
-def _break_even(means: Means, task: str, method: str) -> float:
-    """Instances from which on a method has asked fewer rows than greedy search."""
-    ours, theirs = means.of(task, method), means.of(task, measured.YARDSTICK)
-    return break_even(ours["training rows"], ours["rows"], theirs["training rows"], theirs["rows"])
+def _total(instances: int, text: Callable[[float], str] = whole) -> Cell:
+    return lambda of: text(float(total_rows(of["training rows"], of["rows"], instances)))
 
 
 def _short(rows: float) -> str:
     """A large number in thousands."""
     return f"{rows / 1000:,.0f}k" if rows >= 100_000 else whole(rows)
+
+
+def _break_even(method: str) -> TaskCell:
+    """Instances from which on a method has asked fewer rows than greedy search."""
+    costs = ("training rows", "rows")
+    return lambda of: whole(break_even(*(of(name)[cost] for name in (method, measured.YARDSTICK) for cost in costs)))
+
+
+def _with_labels(training: str, curiosity: float) -> TaskCell:
+    """The search, and in brackets the policy alone, where the model answers labels only."""
+    policy, search = (measured.with_labels(training, curiosity, effort) for effort in ("policy", "search"))
+    return lambda of: f"{joined(', ', VALIDITY, shown('L0 ratio', 2))(of(search))} [{VALIDITY(of(policy))}]"
+
+
+VALIDITY = spread("validity", 3)
+QUALITY = {"validity": VALIDITY, "L0": spread("L0", 2), "L1": spread("L1", 2)}
+RATIOS = joined(", ", shown("validity", 3), joined(" / ", shown("L0 ratio", 3), shown("L1 ratio", 3)))
+AGENTS = (measured.ON_THE_MODEL, measured.SEARCH)
+LABEL_SEARCHES = tuple(measured.with_labels(training, 0.0, "search") for training in ("model", "imagined"))
+
+TABLES: dict[str, Table] = {
+    "judged": Table(
+        "judged",
+        "The seven tasks of the paper by default settings",
+        QUALITY | {"L0 / L1, common": joined(" / ", shown("L0 common", 2), shown("L1 common", 2))},
+    ),
+    "judged_cost": Table(
+        "judged",
+        "The same: changes that can be reverted singly, and cost in wall seconds",
+        {
+            "redundant": shown("redundant", 2),
+            "model rows a query": shown("rows", 1),
+            "fit, s": shown("fit s", 1),
+            "a query, ms": shown("ms each", 1),
+        },
+    ),
+    "efforts": Table(
+        "core",
+        "ReLAX-Global at its three efforts",
+        of_tasks={
+            "policy: validity, L0 ratio, rows": at(
+                measured.POLICY, joined(", ", VALIDITY, shown("L0 ratio", 2), shown("rows", 1))
+            ),
+            "refined: validity, L0 / L1 ratio, rows": at(measured.REFINED, joined(", ", RATIOS, shown("rows", 1))),
+            "search, 40 rows: validity, L0 / L1 ratio, rows": at(
+                measured.SEARCH, joined(", ", RATIOS, shown("rows", 1))
+            ),
+            "search, 120 rows: L1 ratio, rows": at(
+                measured.LONG_SEARCH, joined(", ", shown("L1 ratio", 3), shown("rows", 0))
+            ),
+            "fit: policy / search, s": beside(shown("fit CPU s", 1), measured.POLICY, measured.SEARCH),
+        },
+    ),
+    "controls": Table(
+        "core",
+        "The same search without fallback, guided by something that has not learned: validity and L0 ratio",
+        of_tasks={
+            name: at(method, joined(", ", shown("validity", 3), shown("L0 ratio", 2)))
+            for name, method in zip(
+                ("ReLAX", "table of moves", "random order", "untrained network"), measured.CONTROLS, strict=True
+            )
+        },
+    ),
+    "imagination": Table(
+        "imagination",
+        "Trained on the model and in imagination, beside all that needs no agent: validity, L0 / L1 ratio",
+        of_tasks={
+            "greedy: validity, L0, L1": at("greedy", joined(", ", shown("validity", 3), shown("L0", 2), shown("L1", 2)))
+        }
+        | {name: at(method, RATIOS) for method, name in AMORTISED.items() if method != measured.YARDSTICK},
+    ),
+    "imagination_cost": Table(
+        "imagination",
+        "The same: model rows for 100 instances, instances to break even with greedy search, seconds",
+        of_tasks={
+            "rows for 100: greedy / model / imagined": beside(_total(100), measured.YARDSTICK, *AGENTS),
+            "break-even: model": _break_even(measured.ON_THE_MODEL),
+            "break-even: imagined": _break_even(measured.SEARCH),
+            "fit: model / imagined, s": beside(shown("fit CPU s", 1), *AGENTS),
+            "explain: model / imagined, s": beside(shown("explain CPU s", 1), *AGENTS),
+        },
+    ),
+    "imagination_policy": Table(
+        "imagination",
+        "Validity of the agent alone by what it was trained on; the search by an agent that was trained for longer",
+        of_tasks={
+            "policy, model": at(measured.POLICY_ON_THE_MODEL, shown("validity", 3)),
+            "policy, imagined": at(measured.POLICY, shown("validity", 3)),
+            "search: validity, L0 / L1 ratio": at(measured.SEARCH, RATIOS),
+            "the same, imagined for longer": at(measured.LONGER.label, RATIOS),
+        },
+    ),
+    "amortised": Table(
+        "imagination",
+        "Model rows, training and generation together, for 1, 10, 100, 1,000 and 10,000 instances",
+        of_tasks={
+            name: at(method, joined(", ", *(_total(instances, _short) for instances in INSTANCES)))
+            for method, name in AMORTISED.items()
+        },
+    ),
+    "masked": Table(
+        "masked",
+        "A random half of the features frozen at the call",
+        of_tasks={
+            "greedy: validity": at(measured.YARDSTICK, shown("validity", 3)),
+            "policy: validity": at(measured.POLICY, shown("validity", 3)),
+            "search: validity": at(measured.SEARCH, shown("validity", 3)),
+            "search: rows": at(measured.SEARCH, shown("rows", 0)),
+        },
+    ),
+    "labels": Table(
+        "labels",
+        "The model asked for labels alone: validity and L0 ratio of the search, validity of the policy in brackets",
+        of_tasks={
+            "trained on the model (default)": _with_labels("model", 0.0),
+            "the same with curiosity .05": _with_labels("model", 0.05),
+            "in imagination": _with_labels("imagined", 0.0),
+            "in imagination with curiosity .05": _with_labels("imagined", 0.05),
+        },
+    ),
+    "labels_cost": Table(
+        "labels",
+        "The same: model rows and seconds",
+        of_tasks={
+            "training rows: model / imagined": beside(shown("training rows", 0), *LABEL_SEARCHES),
+            "rows a query: model / imagined": beside(shown("rows", 0), *LABEL_SEARCHES),
+            "fit: model / imagined, s": beside(shown("fit CPU s", 1), *LABEL_SEARCHES),
+        },
+    ),
+    "local": Table(
+        "local",
+        'Effort "policy" of both variants',
+        {
+            "validity": VALIDITY,
+            "L0 / L1": joined(" / ", shown("L0", 2), shown("L1", 2)),
+            "rows": shown("rows", 0),
+            "fit + explain, s": joined(" + ", shown("fit CPU s", 1), shown("explain CPU s", 1)),
+        },
+        names={
+            measured.POLICY: "global",
+            measured.LOCAL: "local",
+            measured.FROM_SCRATCH: "local, not pretrained",
+        },
+    ),
+    "inside": Table(
+        "inside",
+        "The methods that look inside the model, beside those that do not",
+        {"queries": shown("instances", 0)} | QUALITY,
+    ),
+    "inside_floor": Table(
+        "inside",
+        "The same: how far from the optimum, where that is known",
+        {
+            "floor known": shown("floor known", 1),
+            "floor L0": shown("floor L0", 2),
+            "at the floor L0": shown("at floor L0", 2),
+            "L1 above its floor": shown("L1 above floor", 2),
+        },
+    ),
+    "inside_cost": Table(
+        "inside",
+        "The same: model rows and wall time",
+        {"model rows a query": shown("rows", 0), "a query, ms": shown("ms each", 1)},
+    ),
+}

@@ -183,13 +183,16 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
     return shown
 
 
-def with_deviation(mean: float, deviation: float) -> str:
-    return number(mean, 3) + ("" if np.isnan(deviation) else f" ± {deviation:.3f}")
+def with_deviation(mean: float, deviation: float, decimals: int = 3) -> str:
+    """A mean, and how far seeds deviate from it, if there are several."""
+    return number(mean, decimals) + ("" if np.isnan(deviation) else f" ± {deviation:.{decimals}f}")
 
 
 def number(value: float, decimals: int) -> str:
+    """A number; a dash if it is none."""
     return "-" if np.isnan(value) else f"{value:,.{decimals}f}"
 
 
 def whole(value: float) -> str:
+    """A number without decimals."""
     return number(value, 0)
