@@ -82,6 +82,8 @@ class Plan:
         for name, count in counts.items():
             if count is not None and count < 1:
                 raise InputError(f"{name} is {count}, but must be at least 1.")
+        if self.masks < 0:
+            raise InputError(f"masks is {self.masks}, but must be at least 0.")
         if self.limit is not None and not self.limit > 0:
             raise InputError(f"limit is {self.limit}, but must be a number of seconds above 0, or None for no limit.")
         for method in methods:  # the last: an explainer of another package is imported for it

@@ -4,7 +4,7 @@ Every number is computed for each seed and then averaged, so that the deviation 
 A unit that crashed or timed out solved nothing: it counts as validity 0. One that was skipped counts nowhere.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ def by_seed(rows: pd.DataFrame) -> pd.DataFrame:
     for (task, method), units in _units(rows).items():
         for unit in units:
             first = unit.iloc[0]
-            numbers = _numbers(unit, by_all.get((task, first["seed"]), set()))
+            numbers = of_unit(unit, by_all.get((task, first["seed"]), set()))
             key = {"task": task, "method": method, "seed": first["seed"], "state": first["state"]}
             records.append(key | (numbers if first["state"] != "skipped" else {}))
     return pd.DataFrame(records, columns=["task", "method", "seed", "state", *schema.NUMBERS])
@@ -99,11 +99,11 @@ def _units(rows: pd.DataFrame) -> dict[tuple[str, str], list[pd.DataFrame]]:
     return groups
 
 
-def _numbers(unit: pd.DataFrame, solved_by_all: set[int]) -> dict[str, float]:
-    """The numbers of one unit: those of one seed."""
+def of_unit(unit: pd.DataFrame, solved_by_all: Collection[int] = ()) -> dict[str, float]:
+    """The numbers of one unit, from its rows and the instances that all methods solved."""
     first = unit.iloc[0]
     valid = unit["valid"].to_numpy()
-    shared = valid & unit["instance"].isin(solved_by_all).to_numpy()
+    shared = valid & unit["instance"].isin(list(solved_by_all)).to_numpy()
     sparsity, proximity = unit["sparsity"].to_numpy(), unit["proximity"].to_numpy()
     seconds = first["fit_seconds"] + first["explain_seconds"]
     ran = first["state"] == "ok"

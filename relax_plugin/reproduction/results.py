@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from relax_plugin.evaluation import metrics
+from relax_plugin.evaluation import metrics, tables
 from relax_plugin.reproduction.models import COLUMNS as MODEL_COLUMNS
 from relax_plugin.reproduction.plan import ALONE, MOST_CHANGES, PARTS, Case
 
@@ -92,26 +92,18 @@ def _like(case: Case) -> tuple[Case, Case]:
 
 
 def _numbers(unit: pd.DataFrame) -> dict[str, Any]:
-    first, valid = unit.iloc[0], unit["valid"].to_numpy(dtype=bool)
+    first, of = unit.iloc[0], tables.of_unit(unit)
     numbers: dict[str, Any] = {name: first[name] for name in ("state", "instances", "fit_rows", "fit_seconds")}
     numbers |= {name: first[name] for name in ("explain_seconds", "fit_cpu", "explain_cpu")}
     if first["state"] == "skipped":
         return numbers | {"reason": first["reason"]}
+    curve = metrics.validity_curve(unit["valid"].to_numpy(dtype=bool), unit["sparsity"].to_numpy(), MOST_CHANGES)
     return numbers | {
         "reason": first["reason"] if first["state"] != "ok" else "",
-        "validity": metrics.validity(valid),
-        "worst_class": _worst_class(unit),
-        "L0": metrics.mean_over(valid, unit["sparsity"].to_numpy()),
-        "L1": metrics.mean_over(valid, unit["proximity"].to_numpy()),
-        "rows": float(unit["rows"].mean()),
-        "violations": float(unit["violations"].sum()),
-        **dict(zip(AT_MOST, metrics.validity_curve(valid, unit["sparsity"].to_numpy(), MOST_CHANGES), strict=True)),
+        "worst_class": of["worst class"],
+        **{name: of[name] for name in ("validity", "L0", "L1", "rows", "violations")},
+        **dict(zip(AT_MOST, curve, strict=True)),
     }
-
-
-def _worst_class(unit: pd.DataFrame) -> float:
-    before = unit["before"].to_numpy() if unit["kind"].iloc[0] == "classification" else np.full(len(unit), "all")
-    return min(metrics.validity_by_class(unit["valid"].to_numpy(dtype=bool), before).values())
 
 
 def _compared(unit: pd.DataFrame, ours: pd.DataFrame, rows: int | None) -> dict[str, float]:
