@@ -1,5 +1,8 @@
 """The registry: explainers by name, imported when asked for.
 
+A method is written as its name, or as its name with options: `relax-global:effort=policy,rows_per_instance=120`. What
+an option itself is made of is written behind a dot: `relax-global:config.training=model`.
+
 Which options a built-in explainer has is read off its source, so that a misspelt one is refused without importing the
 libraries that the explainer itself needs.
 """
@@ -7,15 +10,16 @@ libraries that the explainer itself needs.
 import ast
 import inspect
 from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from relax_plugin.errors import UnknownNameError, did_you_mean
+from relax_plugin.errors import InputError, UnknownNameError, did_you_mean
 
 if TYPE_CHECKING:
     from relax_plugin.base import CounterfactualExplainer
@@ -31,6 +35,7 @@ BUILT_IN: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(
         "nearest-ct": ("relax_plugin.baselines.nearest_ct:NearestCT", {}),
         "greedy": ("relax_plugin.baselines.greedy:Greedy", {}),
         "move-table": ("relax_plugin.baselines.move_table:MoveTable", {}),
+        "random-order": ("relax_plugin.baselines.random_order:RandomOrder", {}),
         "lore": ("relax_plugin.baselines.lore:Lore", {}),
         "feat-tweak": ("relax_plugin.baselines.feat_tweak:FeatTweak", {}),
         "focus": ("relax_plugin.baselines.focus:Focus", {}),
@@ -75,7 +80,43 @@ def make_explainer(
     """An explainer by name, with its options; an unknown option is an error."""
     check_options(name, options)
     explainer, preset = explainer_class(name)
-    return explainer(model, space, **preset, **options)
+    return explainer(model, space, **preset, **_gathered(explainer, options))
+
+
+def split_method(text: str) -> tuple[str, str]:
+    """The name and the options of a method, both as they are written; there may be no options."""
+    name, _, options = text.partition(":")
+    return name, options
+
+
+def read_method(text: str) -> tuple[str, dict[str, Any]]:
+    """The name and the options of a method such as `relax-global:effort=policy,rows_per_instance=120`.
+
+    Raises
+    ------
+    InputError
+        If what follows the name is not written as options; whether there are such options is not looked at.
+    """
+    name, tail = split_method(text)
+    options = {}
+    for part in tail.split(",") if tail else ():
+        option, equals, value = part.partition("=")
+        if not option or not equals:
+            raise InputError(f"method {text!r} has the option {part!r}; write name:option=value,option=value.")
+        options[option] = _literal(value)
+    return name, options
+
+
+def with_option(text: str, option: str, value: Any) -> str:
+    """A method with one option more."""
+    return f"{text}{',' if split_method(text)[1] else ':'}{option}={value}"
+
+
+def without_option(text: str, option: str) -> str:
+    """A method without an option, whatever its value."""
+    name, tail = split_method(text)
+    left = [part for part in tail.split(",") if part and not part.startswith(f"{option}=")]
+    return f"{name}:{','.join(left)}" if left else name
 
 
 def check_name(name: str) -> None:
@@ -88,8 +129,13 @@ def check_options(name: str, options: Iterable[str]) -> None:
     """Refuse options that the explainer of that name does not have."""
     known = option_names(name)
     for option in options:
-        if option not in known:
-            raise UnknownNameError(f"{name!r} has no option {option!r}; {did_you_mean(option, known)}")
+        whole, dot, part = option.partition(".")
+        if whole not in known:
+            raise UnknownNameError(f"{name!r} has no option {whole!r}; {did_you_mean(whole, known)}")
+        if dot:
+            parts = [field.name for field in fields(_made_of(explainer_class(name)[0], whole))]
+            if part not in parts:
+                raise UnknownNameError(f"{whole!r} of {name!r} has no {part!r}; {did_you_mean(part, parts)}")
 
 
 def option_names(name: str) -> list[str]:
@@ -101,6 +147,35 @@ def option_names(name: str) -> list[str]:
         explainer, preset = explainer_class(name)
         parameters = tuple(inspect.signature(explainer).parameters)
     return [parameter for parameter in parameters if parameter not in ("model", "space", *preset)]
+
+
+def _gathered(explainer: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with those that are written behind a dot put together: `config.steps` becomes a `config`."""
+    whole = {option: value for option, value in options.items() if "." not in option}
+    parts: dict[str, dict[str, Any]] = {}
+    for option in options.keys() - whole.keys():
+        name, _, part = option.partition(".")
+        if name in whole:
+            raise InputError(f"the options {name!r} and {option!r} are both given; give one of them.")
+        parts.setdefault(name, {})[part] = options[option]
+    return whole | {name: _made_of(explainer, name)(**given) for name, given in parts.items()}
+
+
+def _made_of(explainer: Any, option: str) -> Any:
+    """The dataclass that an option takes, such as ReLAXConfig for `config`."""
+    accepted = get_args(inspect.signature(explainer).parameters[option].annotation)
+    for kind in accepted:
+        if is_dataclass(kind):
+            return kind
+    raise UnknownNameError(f"the option {option!r} has no parts; write {option}=value.")
+
+
+def _literal(text: str) -> Any:
+    """A number, True, None and the like as what they are; whatever else as text."""
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: brackets without end
+        return text
 
 
 @cache

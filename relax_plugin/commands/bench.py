@@ -7,7 +7,7 @@ from typing import Any
 
 from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
 from relax_plugin.errors import InputError
-from relax_plugin.registry import option_names
+from relax_plugin.registry import option_names, split_method, with_option
 
 METHODS = ("relax-global", "nearest-ct", "greedy")
 
@@ -132,12 +132,8 @@ def with_budgets(methods: list[str], budgets: list[int]) -> list[str]:
         return methods
     varied = []
     for method in methods:
-        name = method.partition(":")[0]
-        if "rows_per_instance" not in option_names(name):
-            varied.append(method)
-            continue
-        joint = "," if ":" in method else ":"
-        varied += [f"{method}{joint}rows_per_instance={rows}" for rows in budgets]
+        has_budget = "rows_per_instance" in option_names(split_method(method)[0])
+        varied += [with_option(method, "rows_per_instance", rows) for rows in budgets] if has_budget else [method]
     return varied
 
 

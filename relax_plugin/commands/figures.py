@@ -1,81 +1,112 @@
-"""`relax-plugin figures`: the measurements behind README's tables of ReLAX itself."""
+"""`relax-plugin figures`: the measurements behind the tables about ReLAX itself, and these tables."""
 
 import argparse
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from relax_plugin.commands.output import DONE, add_json, print_table, whole
-from relax_plugin.errors import UnknownNameError, did_you_mean
-from relax_plugin.files import check_folder, replacing, write_text
+from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table, whole
+from relax_plugin.errors import InputError, UnknownNameError, did_you_mean
+from relax_plugin.files import check_folder, replacing
 
-WHAT = ("core", "masked", "labels", "local", "imagination")  # evaluation.figures.MEASUREMENTS
+WHAT = ("judged", "core", "imagination", "masked", "labels", "local", "inside")  # evaluation.measurements.MEASUREMENTS
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    import pandas as pd
 
 
 def add(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "figures",
-        help="the figures of README about ReLAX itself: efforts, controls, constraints, labels only, imagination",
-        epilog="examples:\n  relax-plugin figures core\n  relax-plugin figures imagination --tasks sonar/mlp --seeds 2",
+        help="the figures about ReLAX itself: efforts, controls, constraints, labels only, imagination",
+        description="Runs each measurement under the judge, keeps its lines as FOLDER/WHAT.csv, and prints its tables. "
+        "Interrupted at any moment and started again, it does what is missing.",
+        epilog="examples:\n  relax-plugin figures core\n  relax-plugin figures imagination --tasks sonar/mlp --seeds 2"
+        "\n  relax-plugin figures --tables docs/results/figures   the tables of lines that are stored; runs nothing",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("what", nargs="*", metavar="WHAT", help=f"{', '.join(WHAT)}; all if none")
-    parser.add_argument("--tasks", nargs="+", help="task names such as sonar/mlp; the usual ones if none")
+    parser.add_argument("--tasks", nargs="+", default=[], help="task names such as sonar/mlp; the usual ones if none")
     parser.add_argument("--seeds", type=whole(1), default=5, help="how many seeds, from 0 on (default 5)")
     parser.add_argument("--jobs", type=whole(1), default=2, help="runs side by side (default 2)")
-    parser.add_argument("--output", type=Path, default=Path(".bench"), help="folder for the rows as CSV")
+    parser.add_argument("--output", type=Path, metavar="FOLDER", default=Path(".bench/figures"))
+    parser.add_argument("--tables", type=Path, metavar="FOLDER", help="print the tables of this folder, run nothing")
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Measure, print, and store as CSV."""
+    """Measure and keep what is asked for, unless it is stored, and print it."""
     from relax_plugin.evaluation.tasks import check_task_name
 
     for what in chosen.what:
         if what not in WHAT:
             raise UnknownNameError(f"there is no measurement {what!r}; {did_you_mean(what, WHAT)}")
-    for task in chosen.tasks or ():
+    for task in chosen.tasks:
         check_task_name(task)
-    check_folder(chosen.output, "--output")
+    wanted, folder = chosen.what or WHAT, chosen.tables or chosen.output
+    check_folder(folder, "--output" if chosen.tables is None else "--tables")
 
-    import pandas as pd
+    from relax_plugin.evaluation.figures import stored
 
-    from relax_plugin.evaluation.figures import AMORTISED, MEASUREMENTS, amortised, measure, summary
-    from relax_plugin.evaluation.runner import environment
-    from relax_plugin.evaluation.spreadsheet import guarded
+    if chosen.tables is None:
+        _measure(chosen, wanted)
+    lines = stored(folder)
+    lines = lines[lines["measurement"].isin(wanted)]
+    if lines.empty:
+        raise InputError(f"{folder} holds no figures; `relax-plugin figures --output {folder}` makes them.")
+    _print(lines, as_json=chosen.json)
+    return INCOMPLETE if lines["state"].isin(["crashed", "timed out"]).any() else DONE
+
+
+def _measure(chosen: argparse.Namespace, wanted: tuple[str, ...]) -> None:
+    """Run what is not stored yet, and keep the lines."""
+    from relax_plugin.commands.bench import say_done
+    from relax_plugin.evaluation.figures import amortised_rows, notes, stored
+    from relax_plugin.evaluation.measurements import measure
+    from relax_plugin.evaluation.store import commit, environment, now, write_table
     from relax_plugin.pages.drawing import figure_class
     from relax_plugin.pages.plots import amortisation
 
-    if "imagination" in (chosen.what or MEASUREMENTS):
+    if "imagination" in wanted:
         figure_class()  # whether it can be drawn is better known before than after
-    about = environment()
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    print(f"{versions}; {about['machine']}", file=sys.stderr, flush=True)
-    measured = []
-    for what in chosen.what or MEASUREMENTS:
-        started = time.perf_counter()
-        frame = measure(what, chosen.tasks, range(chosen.seeds), chosen.jobs)
-        write_text(chosen.output / f"{what}.csv", guarded(frame)[0].to_csv(index=False))
-        tasks = " ".join(["", "--tasks", *chosen.tasks]) if chosen.tasks else ""
-        seconds = time.perf_counter() - started
-        table = amortised(frame) if what == "imagination" else summary(frame)
-        measured.append(table.assign(measurement=what))
-        if not chosen.json:
-            print(f"\n## {what}: relax-plugin figures {what}{tasks} --seeds {chosen.seeds} ({seconds:.0f} s)\n")
-            print_table(table, as_json=False)
-        if what == "imagination":
-            _save_figure(amortisation(summary(frame), AMORTISED), chosen.output / "imagination.png")
-    if chosen.json:
-        print_table(pd.concat(measured), as_json=True)
-    return DONE
+    notes(chosen.output).add({"command": chosen.said, "started": now(), "commit": commit(), **environment()})
+    for what in wanted:
+        lines = measure(
+            what,
+            chosen.output / "units",
+            tasks=chosen.tasks,
+            seeds=range(chosen.seeds),
+            jobs=chosen.jobs,
+            command=chosen.said,
+            progress=say_done,
+        )
+        write_table(chosen.output / f"{what}.csv", lines)
+    if "imagination" in wanted:
+        picture = chosen.output / "imagination.png"
+        table = amortised_rows(stored(chosen.output))
+        with replacing(picture) as temporary:
+            amortisation(table, list(dict.fromkeys(table.index.get_level_values("method")))).savefig(
+                temporary, dpi=120, format="png"
+            )
+        print(f"The rows of training and generation as a picture: {picture}", file=sys.stderr, flush=True)
 
 
-def _save_figure(figure: "Figure", path: Path) -> None:
-    with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=120, format="png")
-    print(f"\nThe same as a picture: {path}", file=sys.stderr, flush=True)
+def _print(lines: "pd.DataFrame", *, as_json: bool) -> None:
+    """Every table of the measurements; as JSON, the means over seeds that they are made of."""
+    import pandas as pd
+
+    from relax_plugin.evaluation.figures import TABLES
+    from relax_plugin.evaluation.tables import over_seeds
+
+    measured = list(dict.fromkeys(lines["measurement"]))
+    if as_json:
+        parts = [
+            over_seeds(lines[lines["measurement"] == what].drop(columns="measurement")).assign(measurement=what)
+            for what in measured
+        ]
+        print_table(pd.concat(parts), as_json=True)
+        return
+    for name, table in TABLES.items():
+        if table.measurement in measured:
+            print(f"\n## {name}: {table.about}\n\n{table(lines)}", flush=True)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from relax_plugin.errors import GoalError, InputError, UnknownNameError, did_you_mean
-from relax_plugin.evaluation.units import Method
-from relax_plugin.registry import check_name, check_options
+from relax_plugin.registry import check_name, check_options, read_method
 
 CONSTRAINTS = ("categorical", "immutable", "increase_only", "decrease_only", "vary")  # arguments that name features
 
@@ -17,18 +16,17 @@ SAID_OTHERWISE = {"max_changes": "--max-changes", "seed": "--seed", "goal": "--t
 
 def method(text: str, further: Sequence[str], max_changes: int | None) -> tuple[str, dict[str, Any]]:
     """The explainer's name and options, from `greedy:quantiles=10` and from texts such as `quantiles=10`."""
-    named = Method.parse(text)
-    check_name(named.explainer)
-    options = dict(named.options)
+    name, options = read_method(text)
+    check_name(name)
     for option in further:
-        options |= Method.parse(f"{named.explainer}:{option}").options
+        options |= read_method(f"{name}:{option}")[1]
     for option, argument in SAID_OTHERWISE.items():
         if option in options:
             raise InputError(f"the option {option!r} is said by an argument of its own: {argument}.")
-    check_options(named.explainer, options)
+    check_options(name, options)
     if max_changes is not None:
         options["max_changes"] = max_changes
-    return named.explainer, options
+    return name, options
 
 
 def check_goal(chosen: argparse.Namespace) -> None:

@@ -1,242 +1,309 @@
-"""The figures of the core: what `relax-plugin figures` measures and prints. Five seeds, test rows never seen before."""
+"""The figures about ReLAX itself: Markdown tables of what `relax-plugin figures` measured, from the lines it stored.
 
-import time
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, replace
+Every table of `TABLES` is a function of the lines of all measurements, as `stored` reads them. Ratios are against
+greedy search on the instances that both solved; seconds are CPU seconds, except in the tables of `judged` and `inside`.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 import pandas as pd
 
-from relax_plugin.agent.config import ReLAXConfig
-from relax_plugin.base import CounterfactualExplainer, make_explainer
-from relax_plugin.evaluation.controls import RandomOrder
-from relax_plugin.evaluation.metrics import break_even, mean_over, ratio_on_common, total_rows, validity
-from relax_plugin.evaluation.tasks import CORE_TASKS, Task, load_task
-from relax_plugin.results import Counterfactuals
+from relax_plugin.evaluation import measurements as measured
+from relax_plugin.evaluation.metrics import break_even, total_rows
+from relax_plugin.evaluation.store import Notes, read_table
+from relax_plugin.evaluation.tables import number, over_seeds, whole, with_deviation
+from relax_plugin.evaluation.tasks import LABELS
 
-TASKS = (*CORE_TASKS, "boston/mlp-0.2", "boston/mlp-0.6", "german/rf")
-LABELS_ONLY_TASKS = ("breast_cancer/rf", "wave2/xgb", "sonar/mlp")
-LOCAL_TASKS = ("sonar/mlp",)
 INSTANCES = (1, 10, 100, 1_000, 10_000)
-AMORTISED = ["greedy", "move-table", "relax-global, model", "surrogate-search", "relax-global, imagined"]
-MASKS = 2  # random halves of the features frozen, for each seed
-EFFORTS: tuple[dict[str, dict[str, Any]], ...] = (
-    {"policy": {"effort": "policy"}, "refined": {"effort": "refined"}},
-    {
-        "search, 40 rows": {"effort": "search"},
-        "search, 120 rows": {"rows_per_instance": 120},
-        "agent, no fallback": {"rows_per_instance": 40, "fallback": False},
-    },
-)
-"""What is run of one fit: an agent that is followed alone is trained for longer than one beside a world model."""
+AMORTISED = {
+    measured.YARDSTICK: "greedy",
+    "move-table": "move-table",
+    "surrogate-search": "surrogate-search",
+    measured.ON_THE_MODEL: "ReLAX, model",
+    measured.SEARCH: "ReLAX, imagined",
+}
+"""The methods whose model rows are added up, and what they are called beside each other."""
+
+Numbers = defaultdict[str, float]  # of a method on a task; what was not measured is NaN, which reads as a dash
+Cell = Callable[[Numbers], str]
+TaskCell = Callable[[Callable[[str], Numbers]], str]  # of all methods on a task
+
+
+def stored(folder: Path) -> pd.DataFrame:
+    """The lines of the measurements that a folder holds, one below the other; the column `measurement` tells which."""
+    parts = [pd.DataFrame(columns=["measurement"])]
+    for what in measured.MEASUREMENTS:
+        path = folder / f"{what}.csv"
+        if path.exists():
+            columns = ["task", "method", "seed", "state", *measured.KEPT]
+            parts.append(read_table(path, columns, ("task", "method", "state")).assign(measurement=what))
+    return pd.DataFrame(pd.concat(parts[1:] or parts, ignore_index=True))
+
+
+def notes(folder: Path) -> Notes:
+    """With which commands, versions and machine the lines of a folder were made."""
+    return Notes(folder / "about.json", ("command", "started", "machine"))
 
 
 @dataclass(frozen=True)
-class Run:
-    """One method on one task and seed: its counterfactuals and what they cost."""
+class Table:
+    """A table of one measurement: called with the lines of all, it is Markdown.
 
-    result: Counterfactuals
-    fit_seconds: float  # CPU
-    explain_seconds: float  # CPU
-    fit_rows: int
-
-    @property
-    def found(self) -> Any:
-        return self.result.found[:, 0]
-
-    def row(self, method: str, yardstick: "Run | None" = None) -> dict[str, Any]:
-        """The run as one row of a table, ratios being taken on the rows that the yardstick solved too."""
-        sparsity, proximity = self.result.sparsity[:, 0], self.result.proximity[:, 0]
-        row: dict[str, Any] = {
-            "method": method,
-            "validity": validity(self.found),
-            "worst class": min(validity(self.found[index]) for index in self._by_answer()),
-            "L0": mean_over(self.found, sparsity),
-            "L1": mean_over(self.found, proximity),
-            "rows": float(self.result.rows_queried.mean()),
-            "training rows": self.fit_rows,
-            "fit s": self.fit_seconds,
-            "explain s": self.explain_seconds,
-        }
-        if yardstick is not None:
-            theirs = yardstick.result
-            both = (self.found, yardstick.found)
-            row["L0 ratio"] = ratio_on_common(sparsity, theirs.sparsity[:, 0], *both)
-            row["L1 ratio"] = ratio_on_common(proximity, theirs.proximity[:, 0], *both)
-        return row
-
-    def _by_answer(self) -> Iterable[Any]:
-        before = self.result.before
-        if before.dtype != object:  # a regressor's answers are no groups
-            return [np.arange(len(before))]
-        return [np.flatnonzero(before == label) for label in set(before)]
-
-
-def run(explainer: CounterfactualExplainer, task: Task, vary: list[Hashable] | None = None) -> Run:
-    """Fit (unless fitted) and explain the test rows, timed in CPU seconds."""
-    started = time.process_time()
-    if not hasattr(explainer, "blackbox_"):
-        explainer.fit(task.X_train)
-    fitted = time.process_time()
-    result = explainer.explain(task.X_test, vary=vary)
-    return Run(result, fitted - started, time.process_time() - fitted, explainer.fit_rows_)
-
-
-def core(task: Task, seed: int) -> list[dict[str, Any]]:
-    """ReLAX-Global at its three efforts beside greedy search, and the controls at the same number of rows."""
-    options: dict[str, Any] = {"goal": task.goal, "seed": seed}
-    greedy = run(make_explainer("greedy", task.model, task.space, **options), task)
-    rows = [greedy.row("greedy", greedy)]
-    for methods in EFFORTS:
-        agent = make_explainer("relax-global", task.model, task.space, progress=False, **options)
-        fit_seconds = 0.0
-        for method, settings in methods.items():
-            once = run(agent.set_params(**settings), task)
-            fit_seconds = max(fit_seconds, once.fit_seconds)  # only the first of them fits
-            rows.append(replace(once, fit_seconds=fit_seconds).row(method, greedy))
-    table = make_explainer("move-table", task.model, task.space, fallback=False, **options)
-    untrained = make_explainer(
-        "relax-global",
-        task.model,
-        task.space,
-        config=ReLAXConfig(steps=1, training="model"),
-        fallback=False,
-        progress=False,
-        **options,
-    )
-    shuffled = RandomOrder(task.model, task.space, fallback=False, **options)
-    for method, explainer in (("table of moves", table), ("untrained", untrained), ("random order", shuffled)):
-        rows.append(run(explainer, task).row(f"{method}, no fallback", greedy))
-    return rows
-
-
-def masked(task: Task, seed: int) -> list[dict[str, Any]]:
-    """A random half of the features frozen at the call, without a new fit, beside greedy under the same masks."""
-    options: dict[str, Any] = {"goal": task.goal, "seed": seed}
-    greedy = make_explainer("greedy", task.model, task.space, **options).fit(task.X_train)
-    agents = {
-        effort: make_explainer("relax-global", task.model, task.space, effort=effort, progress=False, **options).fit(
-            task.X_train
-        )
-        for effort in ("policy", "search")
-    }
-    free = [f.name for f in task.space.features if not f.immutable]
-    rng = np.random.default_rng(seed)
-    rows = []
-    for _ in range(MASKS):
-        vary = [free[j] for j in rng.permutation(len(free))[: (len(free) + 1) // 2]]
-        yardstick = run(greedy, task, vary=vary)
-        rows.append(yardstick.row("greedy", yardstick))
-        rows += [run(agent, task, vary=vary).row(effort, yardstick) for effort, agent in agents.items()]
-    return rows
-
-
-def labels_only(task: Task, seed: int) -> list[dict[str, Any]]:
-    """The same model asked for labels alone: trained on the model and in imagination, with and without curiosity."""
-    scored = run(make_explainer("greedy", task.model, task.space, seed=seed), task)
-    rows = [scored.row("greedy (with scores)", scored)]
-    for training in ("model", "imagined"):
-        for name, curiosity in (("", 0.0), (", curiosity", 0.05)):
-            agent = make_explainer(
-                "relax-global",
-                task.model.predict,
-                task.space,
-                effort="policy",
-                seed=seed,
-                config=ReLAXConfig(training=training, state_curiosity=curiosity),
-                progress=False,
-            )
-            first = run(agent, task)
-            again = run(agent.set_params(effort="search"), task)
-            rows.append(first.row(f"{training}{name}: policy", scored))
-            rows.append(replace(again, fit_seconds=first.fit_seconds).row(f"{training}{name}: search", scored))
-    return rows
-
-
-def imagination(task: Task, seed: int) -> list[dict[str, Any]]:
-    """ReLAX-Global trained on the model and in imagination, beside all that needs no agent, at 40 rows a query."""
-    options: dict[str, Any] = {"goal": task.goal, "seed": seed}
-    greedy = run(make_explainer("greedy", task.model, task.space, **options), task)
-    rows = [greedy.row("greedy", greedy)]
-    for method in ("move-table", "surrogate-search"):
-        rows.append(run(make_explainer(method, task.model, task.space, **options), task).row(method, greedy))
-    on_the_model, in_imagination = ReLAXConfig(training="model"), ReLAXConfig(training="imagined")
-    for effort, config, names in (
-        ("policy", on_the_model, ("model, policy", "model")),
-        ("policy", in_imagination, ("imagined, policy", "imagined for longer")),  # the search with this agent
-        ("search", in_imagination, ("imagined",)),
-    ):
-        agent = make_explainer(
-            "relax-global", task.model, task.space, effort=effort, config=config, progress=False, **options
-        )
-        first = run(agent, task)
-        rows.append(first.row(f"relax-global, {names[0]}", greedy))
-        for name in names[1:]:
-            again = run(agent.set_params(effort="search"), task)
-            rows.append(replace(again, fit_seconds=first.fit_seconds).row(f"relax-global, {name}", greedy))
-    return rows
-
-
-def amortised(frame: pd.DataFrame) -> pd.DataFrame:
-    """Total model rows against the number of instances explained, and the break-even with greedy search.
-
-    Validity, L0 and L1 of a method do not depend on how many instances it is given: they are those of the test rows,
-    as is the mean number of rows an instance.
+    Parameters
+    ----------
+    measurement : a name of `MEASUREMENTS`
+    about : str
+    of_methods : columns of a table with a line for each task and method, by heading
+    of_tasks : columns of a table with a line for each task, by heading
+    names : what methods are called, if it is not what they are
     """
-    table = summary(frame)
-    result = table[["validity", "L0", "L1", "L0 ratio", "L1 ratio", "fit s"]].copy()
-    for instances in INSTANCES:
-        result[f"rows for {instances:,}"] = total_rows(table["training rows"], table["rows"], instances)
-    costs = table[["training rows", "rows"]].to_numpy()
-    greedy = table.index.get_indexer(pd.Index([(task, "greedy") for task, _ in table.index]))
-    result["break-even"] = [break_even(*own, *rival) for own, rival in zip(costs, costs[greedy], strict=True)]
-    return pd.DataFrame(result)
+
+    measurement: str
+    about: str
+    of_methods: Mapping[str, Cell] = field(default_factory=dict)
+    of_tasks: Mapping[str, TaskCell] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def __call__(self, lines: pd.DataFrame) -> str:
+        by_task: dict[str, defaultdict[str, Numbers]] = {}
+        known: Any = self.means(lines).to_dict("index")
+        for (task, method), numbers in known.items():
+            by_task.setdefault(task, defaultdict(_nothing))[method] = _nothing() | numbers
+        if self.of_methods:
+            heads = ["task", "method", *self.of_methods]
+            cells = [
+                [task, self.names.get(method, f"`{method}`"), *(cell(numbers) for cell in self.of_methods.values())]
+                for task, methods in by_task.items()
+                for method, numbers in methods.items()
+            ]
+        else:
+            heads = ["task", *self.of_tasks]
+            cells = [
+                [task.removesuffix(LABELS), *(cell(methods.__getitem__) for cell in self.of_tasks.values())]
+                for task, methods in by_task.items()
+            ]
+        names = 2 if self.of_methods else 1
+        told = [line for line in cells if {*line[names:]} != {"-"}]  # what has no number at all is left out
+        return "".join(f"| {' | '.join(line)} |\n" for line in [heads, ["---"] * len(heads), *told])
+
+    def means(self, lines: pd.DataFrame) -> pd.DataFrame:
+        """Means over the seeds, by task and method."""
+        means = over_seeds(lines[lines["measurement"] == self.measurement].drop(columns="measurement"))
+        if self.measurement == "labels":  # the yardstick alone was given scores, and has no line of its own
+            means = means[means.index.get_level_values("task").str.endswith(LABELS)]
+        return means
 
 
-def local(task: Task, seed: int) -> list[dict[str, Any]]:
-    """ReLAX-Local with and without pretrained Global, at the effort of the paper."""
-    rows = []
-    for method, name, config in (
-        ("global", "relax-global", ReLAXConfig()),
-        ("local", "relax-local", ReLAXConfig()),
-        ("local, not pretrained", "relax-local", ReLAXConfig(pretrained=False)),
-    ):
-        options: dict[str, Any] = {"goal": task.goal, "seed": seed, "config": config, "progress": False}
-        rows.append(run(make_explainer(name, task.model, task.space, effort="policy", **options), task).row(method))
-    return rows
+def amortised_rows(lines: pd.DataFrame) -> pd.DataFrame:
+    """What `plots.amortisation` draws: the model rows of training and of a query, for each task and method."""
+    means = TABLES["amortised"].means(lines)[["training rows", "rows"]]
+    means = means[means.index.get_level_values("method").isin(list(AMORTISED))]
+    return pd.DataFrame(means.rename(index=AMORTISED, level="method"))
 
 
-Measurement = Callable[[Task, int], list[dict[str, Any]]]
-MEASUREMENTS: dict[str, tuple[Measurement, tuple[str, ...]]] = {
-    "core": (core, TASKS),
-    "masked": (masked, TASKS),
-    "labels": (labels_only, LABELS_ONLY_TASKS),
-    "local": (local, LOCAL_TASKS),
-    "imagination": (imagination, TASKS),
+def _nothing() -> Numbers:
+    return defaultdict(lambda: np.nan)
+
+
+def shown(name: str, decimals: int) -> Cell:
+    """A number."""
+    return lambda of: number(of[name], decimals)
+
+
+def spread(name: str, decimals: int) -> Cell:
+    """A number and its standard deviation over seeds."""
+    return lambda of: with_deviation(of[name], of[f"± {name}"], decimals)
+
+
+def joined(separator: str, *cells: Cell) -> Cell:
+    """Several cells in one."""
+    return lambda of: separator.join(cell(of) for cell in cells)
+
+
+def at(method: str, cell: Cell) -> TaskCell:
+    """A cell of one method."""
+    return lambda of: cell(of(method))
+
+
+def beside(cell: Cell, *methods: str) -> TaskCell:
+    """The same of several methods, in one cell."""
+    return lambda of: " / ".join(cell(of(method)) for method in methods)
+
+
+def _total(instances: int, text: Callable[[float], str] = whole) -> Cell:
+    return lambda of: text(float(total_rows(of["training rows"], of["rows"], instances)))
+
+
+def _short(rows: float) -> str:
+    """A large number in thousands."""
+    return f"{rows / 1000:,.0f}k" if rows >= 100_000 else whole(rows)
+
+
+def _break_even(method: str) -> TaskCell:
+    """Instances from which on a method has asked fewer rows than greedy search."""
+    costs = ("training rows", "rows")
+    return lambda of: whole(break_even(*(of(name)[cost] for name in (method, measured.YARDSTICK) for cost in costs)))
+
+
+def _with_labels(training: str, curiosity: float) -> TaskCell:
+    """The search, and in brackets the policy alone, where the model answers labels only."""
+    policy, search = (measured.with_labels(training, curiosity, effort) for effort in ("policy", "search"))
+    return lambda of: f"{joined(', ', VALIDITY, shown('L0 ratio', 2))(of(search))} [{VALIDITY(of(policy))}]"
+
+
+VALIDITY = spread("validity", 3)
+QUALITY = {"validity": VALIDITY, "L0": spread("L0", 2), "L1": spread("L1", 2)}
+RATIOS = joined(", ", shown("validity", 3), joined(" / ", shown("L0 ratio", 3), shown("L1 ratio", 3)))
+AGENTS = (measured.ON_THE_MODEL, measured.SEARCH)
+LABEL_SEARCHES = tuple(measured.with_labels(training, 0.0, "search") for training in ("model", "imagined"))
+
+TABLES: dict[str, Table] = {
+    "judged": Table(
+        "judged",
+        "The seven tasks of the paper by default settings",
+        QUALITY | {"L0 / L1, common": joined(" / ", shown("L0 common", 2), shown("L1 common", 2))},
+    ),
+    "judged_cost": Table(
+        "judged",
+        "The same: changes that can be reverted singly, and cost in wall seconds",
+        {
+            "redundant": shown("redundant", 2),
+            "model rows a query": shown("rows", 1),
+            "fit, s": shown("fit s", 1),
+            "a query, ms": shown("ms each", 1),
+        },
+    ),
+    "efforts": Table(
+        "core",
+        "ReLAX-Global at its three efforts",
+        of_tasks={
+            "policy: validity, L0 ratio, rows": at(
+                measured.POLICY, joined(", ", VALIDITY, shown("L0 ratio", 2), shown("rows", 1))
+            ),
+            "refined: validity, L0 / L1 ratio, rows": at(measured.REFINED, joined(", ", RATIOS, shown("rows", 1))),
+            "search, 40 rows: validity, L0 / L1 ratio, rows": at(
+                measured.SEARCH, joined(", ", RATIOS, shown("rows", 1))
+            ),
+            "search, 120 rows: L1 ratio, rows": at(
+                measured.LONG_SEARCH, joined(", ", shown("L1 ratio", 3), shown("rows", 0))
+            ),
+            "fit: policy / search, s": beside(shown("fit CPU s", 1), measured.POLICY, measured.SEARCH),
+        },
+    ),
+    "controls": Table(
+        "core",
+        "The same search without fallback, guided by something that has not learned: validity and L0 ratio",
+        of_tasks={
+            name: at(method, joined(", ", shown("validity", 3), shown("L0 ratio", 2)))
+            for name, method in zip(
+                ("ReLAX", "table of moves", "random order", "untrained network"), measured.CONTROLS, strict=True
+            )
+        },
+    ),
+    "imagination": Table(
+        "imagination",
+        "Trained on the model and in imagination, beside all that needs no agent: validity, L0 / L1 ratio",
+        of_tasks={
+            "greedy: validity, L0, L1": at("greedy", joined(", ", shown("validity", 3), shown("L0", 2), shown("L1", 2)))
+        }
+        | {name: at(method, RATIOS) for method, name in AMORTISED.items() if method != measured.YARDSTICK},
+    ),
+    "imagination_cost": Table(
+        "imagination",
+        "The same: model rows for 100 instances, instances to break even with greedy search, seconds",
+        of_tasks={
+            "rows for 100: greedy / model / imagined": beside(_total(100), measured.YARDSTICK, *AGENTS),
+            "break-even: model": _break_even(measured.ON_THE_MODEL),
+            "break-even: imagined": _break_even(measured.SEARCH),
+            "fit: model / imagined, s": beside(shown("fit CPU s", 1), *AGENTS),
+            "explain: model / imagined, s": beside(shown("explain CPU s", 1), *AGENTS),
+        },
+    ),
+    "imagination_policy": Table(
+        "imagination",
+        "Validity of the agent alone by what it was trained on; the search by an agent that was trained for longer",
+        of_tasks={
+            "policy, model": at(measured.POLICY_ON_THE_MODEL, shown("validity", 3)),
+            "policy, imagined": at(measured.POLICY, shown("validity", 3)),
+            "search: validity, L0 / L1 ratio": at(measured.SEARCH, RATIOS),
+            "the same, imagined for longer": at(measured.LONGER.label, RATIOS),
+        },
+    ),
+    "amortised": Table(
+        "imagination",
+        "Model rows, training and generation together, for 1, 10, 100, 1,000 and 10,000 instances",
+        of_tasks={
+            name: at(method, joined(", ", *(_total(instances, _short) for instances in INSTANCES)))
+            for method, name in AMORTISED.items()
+        },
+    ),
+    "masked": Table(
+        "masked",
+        "A random half of the features frozen at the call",
+        of_tasks={
+            "greedy: validity": at(measured.YARDSTICK, shown("validity", 3)),
+            "policy: validity": at(measured.POLICY, shown("validity", 3)),
+            "search: validity": at(measured.SEARCH, shown("validity", 3)),
+            "search: rows": at(measured.SEARCH, shown("rows", 0)),
+        },
+    ),
+    "labels": Table(
+        "labels",
+        "The model asked for labels alone: validity and L0 ratio of the search, validity of the policy in brackets",
+        of_tasks={
+            "trained on the model (default)": _with_labels("model", 0.0),
+            "the same with curiosity .05": _with_labels("model", 0.05),
+            "in imagination": _with_labels("imagined", 0.0),
+            "in imagination with curiosity .05": _with_labels("imagined", 0.05),
+        },
+    ),
+    "labels_cost": Table(
+        "labels",
+        "The same: model rows and seconds",
+        of_tasks={
+            "training rows: model / imagined": beside(shown("training rows", 0), *LABEL_SEARCHES),
+            "rows a query: model / imagined": beside(shown("rows", 0), *LABEL_SEARCHES),
+            "fit: model / imagined, s": beside(shown("fit CPU s", 1), *LABEL_SEARCHES),
+        },
+    ),
+    "local": Table(
+        "local",
+        'Effort "policy" of both variants',
+        {
+            "validity": VALIDITY,
+            "L0 / L1": joined(" / ", shown("L0", 2), shown("L1", 2)),
+            "rows": shown("rows", 0),
+            "fit + explain, s": joined(" + ", shown("fit CPU s", 1), shown("explain CPU s", 1)),
+        },
+        names={
+            measured.POLICY: "global",
+            measured.LOCAL: "local",
+            measured.FROM_SCRATCH: "local, not pretrained",
+        },
+    ),
+    "inside": Table(
+        "inside",
+        "The methods that look inside the model, beside those that do not",
+        {"queries": shown("instances", 0)} | QUALITY,
+    ),
+    "inside_floor": Table(
+        "inside",
+        "The same: how far from the optimum, where that is known",
+        {
+            "floor known": shown("floor known", 1),
+            "floor L0": shown("floor L0", 2),
+            "at the floor L0": shown("at floor L0", 2),
+            "L1 above its floor": shown("L1 above floor", 2),
+        },
+    ),
+    "inside_cost": Table(
+        "inside",
+        "The same: model rows and wall time",
+        {"model rows a query": shown("rows", 0), "a query, ms": shown("ms each", 1)},
+    ),
 }
-
-
-def measure(what: str, tasks: Iterable[str] | None, seeds: Iterable[int], jobs: int) -> pd.DataFrame:
-    """One row for each task, seed and method of a measurement."""
-    function, usual = MEASUREMENTS[what]
-    cases = [(name, seed) for name in (tasks or usual) for seed in seeds]
-    parts: list[pd.DataFrame] = joblib.Parallel(n_jobs=jobs, verbose=5, inner_max_num_threads=1, backend="loky")(
-        joblib.delayed(_one)(function, name, seed) for name, seed in cases
-    )
-    return pd.DataFrame(pd.concat(parts, ignore_index=True))
-
-
-def summary(frame: pd.DataFrame) -> pd.DataFrame:
-    """Means over seeds, with the standard deviation of validity and its lowest value."""
-    numbers = frame.drop(columns=["seed"]).groupby(["task", "method"], sort=False)
-    table: pd.DataFrame = numbers.mean()
-    table.insert(1, "± validity", numbers["validity"].std(ddof=0))
-    table["lowest validity"] = numbers["validity"].min()
-    return pd.DataFrame(table)
-
-
-def _one(function: Measurement, name: str, seed: int) -> pd.DataFrame:
-    rows = function(load_task(name, seed=seed), seed)
-    return pd.DataFrame(rows).assign(task=name, seed=seed)

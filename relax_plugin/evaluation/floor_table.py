@@ -1,8 +1,7 @@
 """How far each method of a benchmark is from the optimum, on the tasks whose model is a tree ensemble."""
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -13,18 +12,12 @@ import pandas as pd
 
 from relax_plugin.errors import UnsupportedError
 from relax_plugin.evaluation import metrics
+from relax_plugin.evaluation.store import Cache
 from relax_plugin.evaluation.tasks import Task, load_task
-from relax_plugin.files import set_aside, write_text
 from relax_plugin.trees.floor import CLOSE, Floor, floor
 
 FOLDER = "floors"  # beside the units of a folder of results
-ARRAYS: Mapping[str, Any] = {
-    "changes": np.int64,
-    "distance": np.float64,
-    "values": np.float64,
-    "proved": np.int64,
-    "possible": bool,
-}
+KINDS: Mapping[str, Any] = {"changes": np.int64, "distance": np.float64, "proved": np.int64, "possible": bool}
 COLUMNS = ("floor known", "floor L0", "L0 above floor", "at floor L0", "floor L1", "L1 above floor", "optimal")
 
 
@@ -49,7 +42,19 @@ def above_floor(
     load : callable
         Gives the task of a name and a seed.
     """
-    numbers: dict[tuple[str, str], list[list[float]]] = {}
+    lines, reasons = floor_by_seed(rows, folder, most_changes, load)
+    records = [
+        [*key, *(metrics.mean_and_deviation(part[name])[0] for name in COLUMNS)]
+        for key, part in lines.groupby(["task", "method"], sort=False)
+    ]
+    return pd.DataFrame(records, columns=["task", "method", *COLUMNS]).set_index(["task", "method"]), reasons
+
+
+def floor_by_seed(
+    rows: pd.DataFrame, folder: Path, most_changes: int = 3, load: Callable[[str, int], Task] = load_task
+) -> tuple[pd.DataFrame, list[str]]:
+    """The same for each seed alone: task, method, seed, and the columns of `above_floor`."""
+    lines: list[tuple[Any, ...]] = []
     reasons: dict[str, str] = {}
     for key, units in rows[rows["state"] != "skipped"].groupby(["task", "seed"], sort=False):
         name, seed = str(key[0]), int(str(key[1]))
@@ -62,37 +67,32 @@ def above_floor(
             reasons[name] = f"{name} has no floor: {error}"
             continue
         for method, unit in units.groupby("method", sort=False):
-            numbers.setdefault((name, str(method)), []).append(_numbers(unit, best))
-    records = [
-        [*key, *(metrics.mean_and_deviation(column)[0] for column in zip(*seeds, strict=True))]
-        for key, seeds in numbers.items()
-    ]
-    table = pd.DataFrame(records, columns=["task", "method", *COLUMNS])
-    return table.set_index(["task", "method"]), list(reasons.values())
+            lines.append((name, method, seed, *_numbers(unit, best)))
+    return pd.DataFrame(lines, columns=["task", "method", "seed", *COLUMNS]), list(reasons.values())
 
 
 def stored_floor(task: Task, seed: int, count: int, folder: Path, most_changes: int) -> Floor:
     """The floor of the first test rows of a task: from the folder, or computed and kept there."""
     asked = joblib.hash((task.model, task.X_test.iloc[:count], task.goal, task.space.to_dict()))
     settings = [task.name, seed, count, most_changes, metadata.version("relax-plugin"), asked]
-    digest = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:10]
-    path = folder / FOLDER / f"{task.name.replace('/', '-')}-{seed}-{digest}.json"
-    if path.exists():
-        try:
-            return _from_data(json.loads(path.read_bytes()), count)
-        except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
-            set_aside(path, f"{path} is damaged: {type(error).__name__} {error}.")
-    best = floor(task.model, task.space, task.X_test.iloc[:count], task.goal, most_changes=most_changes)
-    write_text(path, json.dumps({name: getattr(best, name).tolist() for name in ARRAYS}))
-    return best
+    name = f"{task.name.replace('/', '-')}-{seed}-{joblib.hash(settings)[:10]}"
+    cache, cells = Cache(folder / FOLDER), [f"value {feature}" for feature in range(len(task.space))]
+    if not cache.has(name, partial(_check, count=count, columns=[*KINDS, *cells])):
+        best = floor(task.model, task.space, task.X_test.iloc[:count], task.goal, most_changes=most_changes)
+        told = pd.DataFrame({kind: getattr(best, kind) for kind in KINDS})
+        cache.write(name, told.join(pd.DataFrame(best.values, columns=cells)))
+    stored = cache.read(name)
+    arrays = {kind: stored[kind].to_numpy(dtype=dtype) for kind, dtype in KINDS.items()}
+    return Floor(values=stored[cells].to_numpy(dtype=np.float64), **arrays)
 
 
-def _from_data(data: Mapping[str, Any], count: int) -> Floor:
-    arrays = {name: np.array(data[name], dtype=dtype) for name, dtype in ARRAYS.items()}
-    for name, array in arrays.items():
-        if len(array) != count:
-            raise ValueError(f"{name} has {len(array)} entries, but {count} rows have a floor")
-    return Floor(**arrays)
+def _check(frame: pd.DataFrame, count: int, columns: list[str]) -> None:
+    """Refuse a frame that is no floor of so many rows."""
+    if list(frame.columns) != columns:
+        raise ValueError(f"it has not the columns {', '.join(columns)}")
+    if len(frame) != count:
+        raise ValueError(f"it has {len(frame)} rows, but {count} have a floor")
+    frame.astype(dict(KINDS) | dict.fromkeys(columns[len(KINDS) :], np.float64))
 
 
 def _numbers(unit: pd.DataFrame, best: Floor) -> list[float]:

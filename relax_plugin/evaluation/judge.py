@@ -5,6 +5,7 @@ Whatever an explainer calls found is asked of the raw model again and held again
 
 import json
 import time
+from collections.abc import Hashable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -16,8 +17,10 @@ from relax_plugin.base import make_explainer
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import MissingExtraError, UnsupportedError
 from relax_plugin.evaluation import metrics
+from relax_plugin.evaluation.schema import COLUMNS, Row
 from relax_plugin.evaluation.tasks import Task
-from relax_plugin.evaluation.units import COLUMNS, Method, Row, Unit
+from relax_plugin.evaluation.units import Method, Unit
+from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import BoundGoal, Goal
 from relax_plugin.results import Counterfactuals, shown
 
@@ -30,9 +33,10 @@ def judge(unit: Unit, task: Task) -> list[Row]:
     """Run a unit on its loaded task: one row for each instance, or a single one if the method does not apply here."""
     started = time.perf_counter()
     training, queries = task.X_train.copy(), task.X_test.iloc[: unit.rows]
-    handed_out = queries.copy()  # whatever a method does to its rows, the judge and the next method have their own
+    # Whatever a method does to its rows, the judge and the next method have their own.
+    asked = [(vary, queries.copy()) for vary in _varied(unit, task.space)]
     kind = BlackBox(task.model, task.space).task
-    size: Row = {"instances": len(queries), "features": len(task.space), "kind": kind}
+    size: Row = {"instances": len(queries) * len(asked), "features": len(task.space), "kind": kind}
     method, options = unit.method, dict(unit.method.options)
     if unit.max_changes is not None:
         options.setdefault("max_changes", unit.max_changes)
@@ -47,16 +51,31 @@ def judge(unit: Unit, task: Task) -> list[Row]:
         because = str(error) if isinstance(error, UnsupportedError) else f"skipped because {error}"
         return [unit.failure("skipped", because, {**size, "harness_seconds": time.perf_counter() - started})]
     costs = clock.lap("fit")
-    result = explainer.explain(handed_out, n=unit.n)
+    if method.after_fit:
+        explainer.set_params(**method.after_fit)
+    answers = []
+    for vary, handed_out in asked:
+        before = blackbox.rows_asked
+        result = explainer.explain(handed_out, n=unit.n, vary=vary)
+        answers.append((vary, result, blackbox.rows_asked - before))
     costs |= clock.lap("explain")
     costs["model_seconds"] = blackbox.seconds
     size["max_changes"] = np.nan if max_changes is None else max_changes
-    rows = Examination(task, queries, result, max_changes, costs["explain_rows"]).rows()
+    examined = [Examination(task, queries, result, max_changes, spent, vary).rows() for vary, result, spent in answers]
+    rows = [row for part in examined for row in part]
     costs["harness_seconds"] = time.perf_counter() - started - costs["fit_seconds"] - costs["explain_seconds"]
     shared = {"task": unit.task_name, "method": method.label, "seed": unit.seed, "state": "ok", "task_seconds": np.nan}
-    for row in rows:
-        row |= shared | size | costs
+    for instance, row in enumerate(rows):
+        row |= {"instance": instance} | shared | size | costs
     return rows
+
+
+def _varied(unit: Unit, space: FeatureSpace) -> list[list[Hashable] | None]:
+    """The features that may change at each call; None: all that are mutable. The same for every method of a seed."""
+    rng = np.random.default_rng(unit.seed)
+    free = [feature.name for feature in space.features if not feature.immutable]
+    masks = [rng.permutation(len(free))[: (len(free) + 1) // 2] for _ in range(unit.masks)]
+    return [[free[position] for position in mask] for mask in masks] or [None]
 
 
 class Examination:
@@ -66,11 +85,17 @@ class Examination:
     """
 
     def __init__(
-        self, task: Task, queries: pd.DataFrame, result: Counterfactuals, max_changes: int | None, rows_asked: float
+        self,
+        task: Task,
+        queries: pd.DataFrame,
+        result: Counterfactuals,
+        max_changes: int | None,
+        rows_asked: float,
+        vary: Iterable[Hashable] | None = None,
     ) -> None:
         self.task, self.queries, self.result = task, queries, result
         self.max_changes, self.rows_asked = max_changes, rows_asked
-        self.space, self.limits = task.space, task.space.limits()
+        self.space, self.limits = task.space, task.space.limits(vary)
         self.blackbox, self.training, self.known = _acquainted(task)
         self.before, self.texts = _asked(task, len(queries))
         self.goal: BoundGoal = (task.goal or Goal.flip()).bind(self.blackbox, self.before)
@@ -106,7 +131,6 @@ class Examination:
         probability = self._probabilities(answer, ids)
         valid = confirmed[:, 0]
         columns: dict[str, Any] = {
-            "instance": np.arange(n),
             "claimed": self.result.found[:, 0],
             "valid": valid,
             "violations": everywhere(violated, 0),

@@ -28,6 +28,8 @@ class Plan:
         The same for single methods: slow ones can be given a subset, which tables then state.
     n, max_changes
         Counterfactuals asked for each row, and a limit of changes for every method (None: each method's default).
+    masks : int
+        Above 0 the rows are explained so many times without a new fit, a random half of the features frozen each time.
     limit : seconds, optional
         For fit and explain of one unit; whatever takes longer is ended.
     """
@@ -39,6 +41,7 @@ class Plan:
     method_rows: Mapping[str, int] = field(default_factory=dict)
     n: int = 1
     max_changes: int | None = None
+    masks: int = 0
     limit: float | None = 600.0
 
     def units(self) -> list[Unit]:
@@ -46,7 +49,7 @@ class Plan:
         methods = [Method.parse(method) if isinstance(method, str) else method for method in self.methods]
         self._check(methods)
         return [
-            Unit(task, method, seed, self._rows_of(method.label), self.n, self.max_changes)
+            Unit(task, method, seed, self._rows_of(method.label), self.n, self.max_changes, self.masks)
             for task in self.tasks
             for seed in self.seeds
             for method in methods
@@ -79,6 +82,8 @@ class Plan:
         for name, count in counts.items():
             if count is not None and count < 1:
                 raise InputError(f"{name} is {count}, but must be at least 1.")
+        if self.masks < 0:
+            raise InputError(f"masks is {self.masks}, but must be at least 0.")
         if self.limit is not None and not self.limit > 0:
             raise InputError(f"limit is {self.limit}, but must be a number of seconds above 0, or None for no limit.")
         for method in methods:  # the last: an explainer of another package is imported for it

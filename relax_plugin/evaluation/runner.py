@@ -5,6 +5,8 @@ most the units under way; run again, it does what is not stored yet, or not read
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,14 @@ import pandas as pd
 
 from relax_plugin.errors import MissingExtraError
 from relax_plugin.evaluation.plan import Plan, check_place
+from relax_plugin.evaluation.schema import Row
 from relax_plugin.evaluation.store import Store, environment
-from relax_plugin.evaluation.units import Row, Unit
+from relax_plugin.evaluation.units import Unit
 from relax_plugin.evaluation.worker import POOL, run_unit
 
-__all__ = ["Plan", "Store", "environment", "load_rows", "run", "run_units"]
+Progress = Callable[[int, int, Unit, list[Row]], None]
+
+__all__ = ["Plan", "Progress", "Store", "environment", "judged_units", "load_rows", "run", "run_units", "schedule"]
 
 
 def run(
@@ -29,7 +34,7 @@ def run(
     scheduler: str | None = None,
     retry: bool = False,
     command: str = "",
-    progress: Callable[[int, int, Unit, list[Row]], None] | None = None,
+    progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Run what the folder does not hold yet, and give all rows of the plan.
 
@@ -74,14 +79,15 @@ def run_units(
     scheduler: str | None = None,
     retry: bool = False,
     command: str = "",
-    progress: Callable[[int, int, Unit, list[Row]], None] | None = None,
+    progress: Progress | None = None,
 ) -> pd.DataFrame:
     """The same as `run` for a list of units, no two of the same task, method label and seed."""
     store = Store(Path(folder))
     check_place(jobs, backend, scheduler)
     open_ = [unit for unit in units if not store.done(unit, retry=retry)]
     store.note(command)
-    for done, (unit, rows, seconds) in enumerate(_results(open_, limit, jobs, backend, scheduler), start=1):
+    answers = judged_units(open_, limit=limit, jobs=jobs, backend=backend, scheduler=scheduler)
+    for done, (unit, rows, seconds) in enumerate(answers, start=1):
         methods = sum(rows[0][name] for name in ("fit_seconds", "explain_seconds", "task_seconds"))
         if rows[0]["state"] == "ok":  # whatever passed between asking and having, the method and its task apart
             for row in rows:
@@ -97,20 +103,52 @@ def load_rows(folder: Path | str) -> pd.DataFrame:
     return Store(Path(folder)).rows()
 
 
-def _results(
-    units: Sequence[Unit], limit: float | None, jobs: int, backend: str, scheduler: str | None
+def judged_units(
+    units: Iterable[Unit],
+    *,
+    limit: float | None,
+    jobs: int = 1,
+    backend: str = "threading",
+    scheduler: str | None = None,
 ) -> Iterator[tuple[Unit, list[Row], float]]:
-    """The units' rows as they come, from joblib's workers here or on a Dask cluster."""
-    calls: Iterable[Any] = (joblib.delayed(run_unit)(unit, limit) for unit in units)
-    if backend == "dask":
-        with _client(scheduler), joblib.parallel_config(backend="dask"):
-            yield from joblib.Parallel(return_as="generator_unordered")(calls)
-    else:
-        try:
-            with joblib.parallel_config(backend="threading", n_jobs=jobs):
-                yield from joblib.Parallel(return_as="generator_unordered")(calls)
-        finally:
+    """Each unit as it is done, its rows, and the seconds it took; each in a worker process that can be ended."""
+    try:
+        yield from schedule(partial(run_unit, limit=limit), units, jobs=jobs, backend=backend, scheduler=scheduler)
+    finally:
+        if backend != "dask":
             POOL.close()
+
+
+def schedule(
+    function: Callable[[Any], Any],
+    cases: Iterable[Any],
+    *,
+    jobs: int = 1,
+    backend: str = "loky",
+    scheduler: str | None = None,
+) -> Iterator[Any]:
+    """What the function gives for each case, as it comes.
+
+    Parameters
+    ----------
+    function : callable of one case
+    cases : iterable
+    jobs : int
+        Side by side.
+    backend : "loky", "threading" or "dask"
+        Processes of one thread each, threads (for those who start processes themselves), or a Dask cluster.
+    scheduler : str, optional
+        Address of the cluster's scheduler.
+    """
+    calls = (joblib.delayed(function)(case) for case in cases)
+    places: dict[str, Any] = {
+        "loky": {"n_jobs": jobs, "inner_max_num_threads": 1},
+        "threading": {"n_jobs": jobs},
+        "dask": {},  # as many as the cluster has workers
+    }
+    connected = _client(scheduler) if backend == "dask" else nullcontext()
+    with connected, joblib.parallel_config(backend=backend, **places[backend]):
+        yield from joblib.Parallel(return_as="generator_unordered")(calls)
 
 
 def _client(scheduler: str | None) -> Any:

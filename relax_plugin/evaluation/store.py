@@ -1,4 +1,8 @@
-"""The store: a folder of results, one file a unit, written whole and believed only if it reads back as a unit."""
+"""The store: folders of results, every file written whole and believed only if it reads back as what it should be.
+
+`Store` keeps the judge's rows, one file a unit; `Cache` whatever else takes long to compute; `write_table` and
+`read_table` are for small tables that people keep and open; `Notes` tells which commands made them.
+"""
 
 import csv
 import hashlib
@@ -7,8 +11,10 @@ import json
 import os
 import platform
 import re
+import shutil
+import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata
@@ -20,16 +26,95 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.errors import InputError, SavedFileError
-from relax_plugin.evaluation.units import COLUMNS, STATES, Row, Unit
-from relax_plugin.files import read_entries, read_packed, replacing, set_aside, write_text
+from relax_plugin.evaluation.schema import COLUMNS, ROW, STATES, Row
+from relax_plugin.evaluation.spreadsheet import guarded, unguarded
+from relax_plugin.evaluation.units import Unit
+from relax_plugin.files import read_entries, read_packed, replacing, set_aside, write_packed, write_text
 
-TEXTS = ("task", "method", "state", "reason", "kind", "before", "after", "stage", "sentence", "query", "changes")
-WHOLE = ("seed", "instance", "instances", "features", "violations", "found_count")
-YES_NO = ("claimed", "valid")
 QUICKLY: Any = {"method": "gzip", "compresslevel": 1}
 NOT_UNICODE: Any = "backslashreplace"  # what an exception says may be no Unicode
 VERSIONS_OF = ("relax-plugin", "torch", "numpy", "pandas", "scikit-learn", "xgboost", "dice-ml")
 ENDING = ".csv.gz"
+
+
+class Notes:
+    """A file that tells what was run, an entry for each time.
+
+    Parameters
+    ----------
+    path : Path
+    texts : keys that every entry has, with a text
+    """
+
+    def __init__(self, path: Path, texts: tuple[str, ...]) -> None:
+        self.path, self.texts = path, texts
+
+    def read(self) -> list[dict[str, Any]]:
+        """The entries in turn; none if there is no such file."""
+        return read_entries(self.path, self.texts)
+
+    def add(self, entry: dict[str, Any]) -> None:
+        """Write one more entry; a file that cannot be read is set aside."""
+        try:
+            entries = self.read()
+        except SavedFileError as error:
+            set_aside(self.path, error)
+            entries = []
+        self._write([*entries, entry])
+
+    def complete(self, entry: dict[str, Any]) -> None:
+        """Add to the last entry what is known only now."""
+        entries = self.read()
+        self._write([*entries[:-1], entries[-1] | entry])
+
+    def _write(self, entries: list[dict[str, Any]]) -> None:
+        write_text(self.path, json.dumps(entries, indent=1))
+
+
+class Cache:
+    """A folder of frames that take long to compute, each a file of its own.
+
+    The name of a frame holds all that it depends on: of other settings it is another frame.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, name: str) -> Path:
+        return self.folder / f"{name}{ENDING}"
+
+    def write(self, name: str, frame: pd.DataFrame) -> None:
+        write_packed(self.path(name), frame.to_csv(index=False))
+
+    def has(self, name: str, check: Callable[[pd.DataFrame], None] | None = None) -> bool:
+        """Whether the frame is there. A damaged one is not: it is set aside, which is said in a line.
+
+        Parameters
+        ----------
+        name : str
+        check : callable, optional
+            Raises a ValueError at a frame that is none of this name.
+        """
+        path = self.path(name)
+        if not path.exists():
+            return False
+        try:
+            frame = self.read(name)
+            if check is not None:
+                check(frame)
+        except SavedFileError as error:
+            set_aside(path, error)
+        except ValueError as error:
+            set_aside(path, f"{path} is damaged: {_without_stop(error)}.")
+        return path.exists()
+
+    def read(self, name: str) -> pd.DataFrame:
+        """The frame of that name, to the last bit of its numbers."""
+        path = self.path(name)
+        try:
+            return pd.read_csv(io.BytesIO(read_packed(path)), engine="python")  # which reads floats as Python does
+        except ValueError as error:  # pandas' own are ValueErrors
+            raise SavedFileError(f"{path} is damaged: {_without_stop(error)}.") from error
 
 
 class Store:
@@ -38,6 +123,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.units = folder / "units"
+        self.noted = Notes(folder / "run.json", ("command", "machine"))
 
     def path(self, unit: Unit) -> Path:
         return self.units / f"{_slug(unit)}-{_digest(_settings(unit))}{ENDING}"
@@ -70,19 +156,13 @@ class Store:
             pd.DataFrame(rows, columns=list(COLUMNS)).to_csv(temporary, index=False, compression=QUICKLY, **safe)
 
     def note(self, command: str) -> None:
-        """Remember what was run with which versions, on which machine; notes that cannot be read are set aside."""
+        """Remember what was run with which versions, on which machine."""
         self.units.mkdir(parents=True, exist_ok=True)
-        entry = {"command": command, "started": datetime.now(UTC).isoformat(timespec="seconds"), **environment()}
-        try:
-            notes = self.notes()
-        except SavedFileError as error:
-            set_aside(self.folder / "run.json", error)
-            notes = []
-        write_text(self.folder / "run.json", json.dumps([*notes, entry], indent=1))
+        self.noted.add({"command": command, "started": now(), **environment()})
 
     def notes(self) -> list[dict[str, Any]]:
         """What was run, in turn; none if it was not remembered."""
-        return read_entries(self.folder / "run.json", ("command", "machine"))
+        return self.noted.read()
 
     def rows(self) -> pd.DataFrame:
         """All rows, unit by unit in the order of their file names."""
@@ -116,17 +196,67 @@ def read_unit(path: Path) -> pd.DataFrame:
     try:
         rows = pd.read_csv(io.BytesIO(data), dtype=str, keep_default_na=False)
         _check_columns(rows)
-        for name in COLUMNS:
-            if name in WHOLE:
-                rows[name] = rows[name].astype("int64")
-            elif name in YES_NO:
-                rows[name] = rows[name] == "True"
-            elif name not in TEXTS:
-                rows[name] = np.array([float(text or "nan") for text in rows[name]])
+        for column in ROW:
+            if column.type is int:
+                rows[column.name] = rows[column.name].astype("int64")
+            elif column.type is bool:
+                rows[column.name] = rows[column.name] == "True"
+            elif column.type is float:
+                rows[column.name] = np.array([float(text or "nan") for text in rows[column.name]])
         _check_rows(rows)
     except (ValueError, OverflowError) as error:  # pandas' own are ValueErrors
-        raise SavedFileError(f"{path} is damaged: {str(error).strip().rstrip('.')}.") from error
+        raise SavedFileError(f"{path} is damaged: {_without_stop(error)}.") from error
     return rows
+
+
+def write_table(path: Path, table: pd.DataFrame) -> None:
+    """Write a table to be kept and read by people, in spreadsheets too."""
+    write_text(path, guarded(table)[0].to_csv(index=False, float_format="%.6g"))
+
+
+def read_table(path: Path, columns: Iterable[str], texts: Iterable[str]) -> pd.DataFrame:
+    """A table as it was written.
+
+    Parameters
+    ----------
+    path : Path
+    columns : those that it must have, among others
+    texts : those of all its columns that hold texts, of which empty ones stay texts; the others hold numbers
+
+    Raises
+    ------
+    SavedFileError
+        If it cannot be read, lacks a column, or has text where numbers belong.
+    """
+    try:
+        table = pd.read_csv(path, dtype=dict.fromkeys(texts, str))
+    except ValueError as error:  # pandas' own are ValueErrors, and so is what is no UTF-8
+        raise SavedFileError(f"{path} is damaged: {str(error).strip()}.") from error
+    for name in columns:
+        if name not in table:
+            raise SavedFileError(f"{path} is damaged: it has no column {name!r}.")
+    for name in table.columns:
+        told = table[name].dropna()
+        if name in texts:
+            table[name] = table[name].fillna("")
+        elif not pd.api.types.is_numeric_dtype(told.infer_objects()):
+            wrong = next(cell for cell in told if not isinstance(cell, bool | int | float))
+            raise SavedFileError(f"{path} is damaged: column {name!r} holds {wrong!r}, but numbers belong there.")
+    return unguarded(table)
+
+
+def commit() -> str:
+    """The commit of the checkout that is run, if it is one and git is there."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists() or shutil.which("git") is None:
+        return "not a checkout"
+    told = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=root, capture_output=True, text=True)
+    return told.stdout.strip() or told.stderr.strip()
+
+
+def now() -> str:
+    """The time, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def environment() -> dict[str, Any]:
@@ -157,7 +287,7 @@ def _check_columns(rows: pd.DataFrame) -> None:
         raise ValueError(f"it has the columns {', '.join(map(str, rows.columns[:5]))}, ..., which are not a unit's")
     if len(rows) == 0:
         raise ValueError("it has no rows")
-    for name in YES_NO:
+    for name in (column.name for column in ROW if column.type is bool):
         if not rows[name].isin(["True", "False"]).all():
             raise ValueError(f"column {name!r} holds something else than True and False")
 
@@ -189,7 +319,8 @@ def _settings(unit: Unit) -> tuple[Any, ...]:
         parameters = unit.task.model.get_params() if hasattr(unit.task.model, "get_params") else ""
         data = joblib.hash((unit.task.X_train, unit.task.X_test)), repr(unit.task.goal), str(parameters)
     method = unit.method.explainer, repr(sorted(unit.method.options.items()))
-    return unit.rows, unit.n, unit.max_changes, *method, *data, metadata.version("relax-plugin")
+    seldom = [*([unit.masks] if unit.masks else []), *map(repr, unit.method.after_fit.items())]
+    return unit.rows, unit.n, unit.max_changes, *method, *data, *seldom, metadata.version("relax-plugin")
 
 
 def _slug(unit: Unit) -> str:
@@ -205,3 +336,7 @@ def _digest(key: tuple[Any, ...]) -> str:
 def _readable(text: str) -> str:
     """A text as it comes back from a file."""
     return text.encode("utf-8", NOT_UNICODE).decode("utf-8")
+
+
+def _without_stop(error: Exception) -> str:
+    return str(error).strip().rstrip(".")

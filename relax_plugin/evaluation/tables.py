@@ -4,57 +4,55 @@ Every number is computed for each seed and then averaged, so that the deviation 
 A unit that crashed or timed out solved nothing: it counts as validity 0. One that was skipped counts nowhere.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from relax_plugin.evaluation import metrics
-
-PLAIN = {  # column of the table -> column of the rows, averaged over the instances
-    "violations": "violations",
-    "redundant": "redundant",
-    "inside box": "inside_box",
-    "neighbours": "neighbour_distance",
-    "rows": "rows",
-    "found": "found_count",
-    "diversity": "diversity",
-}
-WITH_DEVIATION = ("validity", "L0", "L1")
-OF_ALL_SEEDS = ("L0", "L1", "L0 common", "L1 common")  # a seed without them must not make a method look better
-NUMBERS = [
-    *("instances", "validity", "worst class", "L0", "L1", "L0 common", "L1 common", "common"),
-    *(*PLAIN, "max changes", "calls", "training rows", "fit s", "fit CPU s", "explain s", "explain CPU s"),
-    *("ms each", "in model"),
-]
+from relax_plugin.evaluation import metrics, schema
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row for each task and method.
+    """One row for each task and method: the numbers of `schema.SUMMARY`, with ± where they have a spread."""
+    return over_seeds(by_seed(rows))
 
-    Columns: `seeds` and `instances` (of each seed); `validity` over all instances, and of the `worst class`; `L0`
-    (features changed) and `L1` (standardised distance) over the method's own valid ones, and again over the `common`
-    instances that all methods of the task solved (none of these four if a seed has none); `violations` of constraints
-    (in sum); `redundant` changes; plausibility as `inside box` (share) and distance to `neighbours`; counterfactuals
-    `found` and their `diversity` where several are asked for; the method's limit of `max changes`, if it has one; model
-    `rows` and `calls`; wall and CPU seconds of `fit` and `explain`, milliseconds `each`, and the share of them spent
-    `in model`; units `failed` and `skipped`.
-    """
+
+def by_seed(rows: pd.DataFrame) -> pd.DataFrame:
+    """One line for each unit: task, method, seed, state, and the numbers of `summary` for this seed alone."""
+    ran = rows[rows["state"] == "ok"]
+    solved = {
+        (task, seed): [set(unit.loc[unit["valid"], "instance"]) for _, unit in units.groupby("method")]
+        for (task, seed), units in ran.groupby(["task", "seed"])
+    }
+    by_all = {key: set.intersection(*parts) for key, parts in solved.items()}
     records = []
     for (task, method), units in _units(rows).items():
-        ran = [unit for unit in units if unit["state"].iloc[0] != "skipped"]
-        numbers = pd.DataFrame([_numbers(unit, solved) for unit, solved in _with_common(rows, ran)], columns=NUMBERS)
+        for unit in units:
+            first = unit.iloc[0]
+            numbers = of_unit(unit, by_all.get((task, first["seed"]), set()))
+            key = {"task": task, "method": method, "seed": first["seed"], "state": first["state"]}
+            records.append(key | (numbers if first["state"] != "skipped" else {}))
+    return pd.DataFrame(records, columns=["task", "method", "seed", "state", *schema.NUMBERS])
+
+
+def over_seeds(lines: pd.DataFrame) -> pd.DataFrame:
+    """Lines such as those of `by_seed`, and whatever numbers they have besides, averaged for each task and method."""
+    names = [name for name in lines.columns if name not in ("task", "method", "seed", "state")]
+    records = []
+    for (task, method), part in lines.groupby(["task", "method"], sort=False):
+        ran = part[part["state"] != "skipped"]
         record: dict[str, Any] = {"task": task, "method": method, "seeds": len(ran)}
-        for name in NUMBERS:
-            known = numbers[name] if name in OF_ALL_SEEDS else numbers[name].dropna()
+        for name in names:
+            told = schema.SUMMARY.get(name)
+            known = ran[name] if told is not None and told.of_all_seeds else ran[name].dropna()
             record[name], deviation = metrics.mean_and_deviation(known) if len(known) else (np.nan, np.nan)
-            if name in WITH_DEVIATION:
+            if told is not None and told.spread:
                 record[f"± {name}"] = deviation
-        record["failed"] = sum(unit["state"].iloc[0] in ("crashed", "timed out") for unit in ran)
-        record["skipped"] = len(units) - len(ran)
+        record["failed"] = int(ran["state"].isin(["crashed", "timed out"]).sum())
+        record["skipped"] = len(part) - len(ran)
         records.append(record)
-    return pd.DataFrame(records).set_index(["task", "method"])
+    return pd.DataFrame(records, columns=None if records else ["task", "method"]).set_index(["task", "method"])
 
 
 def validity_at_k(rows: pd.DataFrame) -> pd.DataFrame:
@@ -101,19 +99,11 @@ def _units(rows: pd.DataFrame) -> dict[tuple[str, str], list[pd.DataFrame]]:
     return groups
 
 
-def _with_common(rows: pd.DataFrame, units: Sequence[pd.DataFrame]) -> Iterator[tuple[pd.DataFrame, set[int]]]:
-    """Each unit with the instances that all methods which ran on its task and seed solved."""
-    for unit in units:
-        same = rows["task"].eq(unit["task"].iloc[0]) & rows["seed"].eq(unit["seed"].iloc[0]) & rows["state"].eq("ok")
-        solved = [set(other.loc[other["valid"], "instance"]) for _, other in rows[same].groupby("method")]
-        yield unit, set.intersection(*solved) if solved else set()
-
-
-def _numbers(unit: pd.DataFrame, solved_by_all: set[int]) -> dict[str, float]:
-    """The numbers of one unit: those of one seed."""
+def of_unit(unit: pd.DataFrame, solved_by_all: Collection[int] = ()) -> dict[str, float]:
+    """The numbers of one unit, from its rows and the instances that all methods solved."""
     first = unit.iloc[0]
     valid = unit["valid"].to_numpy()
-    shared = valid & unit["instance"].isin(solved_by_all).to_numpy()
+    shared = valid & unit["instance"].isin(list(solved_by_all)).to_numpy()
     sparsity, proximity = unit["sparsity"].to_numpy(), unit["proximity"].to_numpy()
     seconds = first["fit_seconds"] + first["explain_seconds"]
     ran = first["state"] == "ok"
@@ -127,7 +117,8 @@ def _numbers(unit: pd.DataFrame, solved_by_all: set[int]) -> dict[str, float]:
         "L1 common": metrics.mean_over(shared, proximity),
         "common": float(shared.sum()) if ran else np.nan,
     }
-    numbers |= {name: float(unit[column].mean()) for name, column in PLAIN.items()}
+    means = {name: told.mean_of for name, told in schema.SUMMARY.items() if told.mean_of}
+    numbers |= {name: float(unit[column].mean()) for name, column in means.items()}
     return numbers | {
         "violations": float(unit["violations"].sum()),
         "calls": first["explain_calls"],
@@ -173,32 +164,35 @@ def _curve(rows: pd.DataFrame, name: str, positions: Any, values: Any) -> pd.Dat
 def readable(table: pd.DataFrame) -> pd.DataFrame:
     """The summary for people: the columns one looks at first, as text with deviations beside the means."""
     shown = pd.DataFrame(index=table.index)
-    shown["instances"] = table["instances"].map(_whole)
-    shown["max changes"] = table["max changes"].map(_whole)
-    for name in WITH_DEVIATION:
-        shown[name] = [_with_deviation(*pair) for pair in zip(table[name], table[f"± {name}"], strict=True)]
+    shown["instances"] = table["instances"].map(whole)
+    shown["max changes"] = table["max changes"].map(whole)
+    for name in ("validity", "L0", "L1"):
+        shown[name] = [with_deviation(*pair) for pair in zip(table[name], table[f"± {name}"], strict=True)]
     for name in ("L0 common", "L1 common"):
-        shown[name] = table[name].map(lambda number: _number(number, 2))
+        shown[name] = table[name].map(lambda value: number(value, 2))
     for name in ("common", "violations", "rows", "training rows"):
-        shown[name] = table[name].map(_whole)
-    shown["fit s"] = table["fit s"].map(lambda number: _number(number, 1))
-    shown["ms each"] = table["ms each"].map(lambda number: _number(number, 1))
+        shown[name] = table[name].map(whole)
+    shown["fit s"] = table["fit s"].map(lambda value: number(value, 1))
+    shown["ms each"] = table["ms each"].map(lambda value: number(value, 1))
     if (table["found"] > 1).any():
         for name in ("found", "diversity"):
-            shown[name] = table[name].map(lambda number: _number(number, 2))
+            shown[name] = table[name].map(lambda value: number(value, 2))
     for name in ("failed", "skipped"):
         if table[name].any():
-            shown[name] = table[name].map(_whole)
+            shown[name] = table[name].map(whole)
     return shown
 
 
-def _with_deviation(mean: float, deviation: float) -> str:
-    return _number(mean, 3) + ("" if np.isnan(deviation) else f" ± {deviation:.3f}")
+def with_deviation(mean: float, deviation: float, decimals: int = 3) -> str:
+    """A mean, and how far seeds deviate from it, if there are several."""
+    return number(mean, decimals) + ("" if np.isnan(deviation) else f" ± {deviation:.{decimals}f}")
 
 
-def _number(number: float, decimals: int) -> str:
-    return "-" if np.isnan(number) else f"{number:,.{decimals}f}"
+def number(value: float, decimals: int) -> str:
+    """A number; a dash if it is none."""
+    return "-" if np.isnan(value) else f"{value:,.{decimals}f}"
 
 
-def _whole(number: float) -> str:
-    return _number(number, 0)
+def whole(value: float) -> str:
+    """A number without decimals."""
+    return number(value, 0)

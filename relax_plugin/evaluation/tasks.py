@@ -6,7 +6,7 @@ made: a name can be refused without them.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,7 @@ CORE_TASKS = (
 """The seven pairs of data set and model of the paper."""
 
 ALIASES = {"boston/mlp": "boston/mlp-0.4"}
+LABELS = ":labels"  # ends the name of a classification task whose model answers labels alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +120,7 @@ def load_task(name: str, seed: int = 0, parameters: Mapping[str, Any] | None = N
     ----------
     name : str
         One of `available_tasks()`. `boston/mlp-0.2` asks for a shift of 0.2 times the range of the training targets;
-        `boston/mlp` is `boston/mlp-0.4`.
+        `boston/mlp` is `boston/mlp-0.4`. With `:labels` at its end it is the same classifier, asked for labels alone.
     seed : int
         Of the split and of the training.
     parameters : mapping, optional
@@ -145,13 +146,14 @@ def split_task(name: str, seed: int = 0) -> tuple[Any, list[Any]]:
     from relax_plugin import datasets
 
     check_task_name(name)
-    recipe = _RECIPES[ALIASES.get(name, name)]
+    recipe = _RECIPES[ALIASES.get(name, name.removesuffix(LABELS))]
     return recipe.make_model(seed), _split(datasets.load(recipe.dataset), seed)
 
 
 def check_task_name(name: str) -> None:
     """Refuse a name that `load_task` does not know."""
-    if ALIASES.get(name, name) not in _RECIPES:
+    recipe = _RECIPES.get(ALIASES.get(name, name.removesuffix(LABELS)))
+    if recipe is None or (name.endswith(LABELS) and recipe.shift is not None):
         raise UnknownNameError(f"There is no task {name!r}; {did_you_mean(name, available_tasks())}")
 
 
@@ -168,6 +170,9 @@ def _make_task(name: str, seed: int, parameters: tuple[tuple[str, Any], ...]) ->
     from relax_plugin.features import FeatureSpace
     from relax_plugin.goal import Goal
 
+    if name.endswith(LABELS):
+        scored = _make_task(name.removesuffix(LABELS), seed, parameters)
+        return replace(scored, name=name, model=scored.model.predict)
     recipe = _RECIPES[name]
     dataset = datasets.load(recipe.dataset)
     X_train, X_test, y_train, y_test = _split(dataset, seed)

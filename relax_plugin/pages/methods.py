@@ -4,18 +4,18 @@ The pictures show the judge's own rows: every method is run in a worker process 
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import joblib
 import pandas as pd
 from markupsafe import Markup, escape
 
 from relax_plugin.errors import MissingExtraError, UnknownNameError
 from relax_plugin.evaluation import tables
-from relax_plugin.evaluation.judge import Method, Row, Unit
+from relax_plugin.evaluation.judge import Method, Unit
+from relax_plugin.evaluation.runner import Progress, judged_units
+from relax_plugin.evaluation.schema import Number, count, hundredths, percent, tenths
 from relax_plugin.evaluation.toy import FAMILIES, MODELS, toy_task
-from relax_plugin.evaluation.worker import POOL, run_unit
 from relax_plugin.pages import table_columns
 from relax_plugin.pages.drawing import figure_class
 from relax_plugin.pages.headline import of_task
@@ -23,8 +23,8 @@ from relax_plugin.pages.html import template
 from relax_plugin.pages.method_card import KINDS, Description, describe
 from relax_plugin.pages.plane import Moves, plane
 from relax_plugin.pages.svg import inline
-from relax_plugin.pages.table_columns import COST, NOTHING, QUALITY, Cell, Column
-from relax_plugin.registry import check_options, list_explainers
+from relax_plugin.pages.table_columns import COST, NOTHING, QUALITY, Cell
+from relax_plugin.registry import check_options, list_explainers, split_method
 
 QUERIES = 10  # of the toy, in each picture
 LIMIT = 60.0  # seconds a method may take for its picture
@@ -35,12 +35,11 @@ SHOWN = (
 IF_ANY = ("failed", "skipped")
 BRIEFLY = {"trees": "trees", "network": "networks", "function": "functions"}
 TOY = (
-    Column("found", "found", table_columns.percent, "share of the queries in the picture for which one was found"),
-    Column("changes", "features changed", table_columns.tenths, "of the two, mean over those found"),
-    Column("distance", "distance", table_columns.hundredths, "L1 in standard deviations, mean over those found"),
-    Column("rows", "model rows a query", table_columns.count, "asked for one query, mean; those of fit not included"),
+    Number("found", "found", percent, "share of the queries in the picture for which one was found"),
+    Number("changes", "features changed", tenths, "of the two, mean over those found"),
+    Number("distance", "distance", hundredths, "L1 in standard deviations, mean over those found"),
+    Number("rows", "model rows a query", count, "asked for one query, mean; those of fit not included"),
 )
-Progress = Callable[[int, int, Unit, list[Row]], None]
 WEB = re.compile(r"https?://[^\s<>\"')]+")
 
 
@@ -60,15 +59,10 @@ class Pictures:
         tasks = [(description.name, toy_task(description.family)) for description in descriptions if description.family]
         units = [Unit(task, Method(name, name), seed=0, rows=QUERIES) for name, task in tasks]
         done: dict[str, pd.DataFrame] = {}
-        try:
-            with joblib.parallel_config(backend="threading", n_jobs=jobs):
-                calls = (joblib.delayed(run_unit)(unit, LIMIT) for unit in units)
-                for unit, rows, _ in joblib.Parallel(return_as="generator_unordered")(calls):
-                    done[unit.method.label] = pd.DataFrame(rows)
-                    if progress is not None:
-                        progress(len(done), len(units), unit, rows)
-        finally:
-            POOL.close()
+        for unit, rows, _ in judged_units(units, limit=LIMIT, jobs=jobs):
+            done[unit.method.label] = pd.DataFrame(rows)
+            if progress is not None:
+                progress(len(done), len(units), unit, rows)
         self.rows = {unit.method.label: done[unit.method.label] for unit in units}  # in the order of the registry
 
     def moves(self, name: str) -> Moves | None:
@@ -205,12 +199,12 @@ def _toy_cells(moves: Moves | None) -> list[Cell]:
     ]
 
 
-def _results(table: pd.DataFrame, columns: Sequence[Column], name: str) -> list[dict[str, Any]]:
+def _results(table: pd.DataFrame, columns: Sequence[Number], name: str) -> list[dict[str, Any]]:
     """The lines of a method, with and without options, in each task's table; the best of all methods are marked."""
     made = []
     for task in dict.fromkeys(table.index.get_level_values("task")):
         for line in table_columns.lines(of_task(table, task), columns):
-            method, _, options = str(line["method"]).partition(":")
+            method, options = split_method(str(line["method"]))
             if method == name:
                 made.append({"task": task, "options": options, **line})
     return made
@@ -219,7 +213,7 @@ def _results(table: pd.DataFrame, columns: Sequence[Column], name: str) -> list[
 def _failures(results: pd.DataFrame, name: str) -> list[str]:
     """Why units of a method have no results, seeds taken together."""
     failures = tables.failures(results)
-    mine = failures[failures["method"].str.partition(":")[0] == name]
+    mine = failures[[split_method(method)[0] == name for method in failures["method"]]]
     groups = mine.groupby(["task", "method", "state", "reason"], sort=False)["seed"]
     return [
         f"{task}, {method}, seed {', '.join(map(str, sorted(seeds)))}: "

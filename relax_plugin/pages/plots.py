@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from relax_plugin.evaluation.metrics import mean_and_deviation, solved_within, t
 from relax_plugin.evaluation.tables import summary
 from relax_plugin.pages.changes import arrow, by_answer, change_shares
 from relax_plugin.pages.drawing import FAINT, INK, MARKERS, OKABE_ITO, as_written, figure_class
+from relax_plugin.registry import without_option
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -135,7 +137,7 @@ def quality(rows: pd.DataFrame, methods: Sequence[str] | None = None, *, legend:
 
     def draw(axes: "Axes", task: pd.DataFrame, styles: dict[str, Style]) -> None:
         table = summary(task).droplevel("task").dropna(subset=["rows", "L0 common"])
-        for _, budgets in table.sort_values("rows").groupby(_without_budget):
+        for _, budgets in table.sort_values("rows").groupby(partial(without_option, option="rows_per_instance")):
             axes.plot(budgets["rows"], budgets["L0 common"], color=FAINT, linewidth=1.5, zorder=1)
         for method, line in table.iterrows():
             style = styles[str(method)]
@@ -264,13 +266,6 @@ def _rows_axis(axes: "Axes") -> None:
     axes.set_xscale("log", subs=())
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(lambda spent, _: f"{spent:,.0f}")
-
-
-def _without_budget(method: str) -> str:
-    name, _, options = method.partition(":")
-    return ",".join(
-        [name, *(part for part in options.split(",") if part and not part.startswith("rows_per_instance="))]
-    )
 
 
 def label_axes(axes: "Axes", x: str, y: str, low: float = 0.0, *, share: bool = True) -> None:

@@ -1,6 +1,6 @@
-"""The tables of a report: which columns, what they mean, and numbers as people read them."""
+"""The tables of a report: which columns, and numbers as people read them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,20 +8,10 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.evaluation import tables
+from relax_plugin.evaluation.schema import SUMMARY, Number
 
 NOTHING = "\N{EN DASH}"
 MOST_CLASSES = 8  # columns of the table of classes
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of the summary: its heading, how its numbers are written, and what it means."""
-
-    key: str
-    heading: str
-    text: Callable[[float], str]
-    meaning: str
-    best: str = ""  # "high" or "low" where the best is marked; "" where methods were measured on other queries
 
 
 @dataclass(frozen=True)
@@ -33,84 +23,25 @@ class Cell:
     best: bool = False
 
 
-def percent(share: float) -> str:
-    return f"{100 * share:.1f}%"
-
-
-def hundredths(number: float) -> str:
-    return f"{number:.2f}"
-
-
-def tenths(number: float) -> str:
-    return f"{number:,.1f}"
-
-
-def count(number: float) -> str:
-    return f"{number:,.0f}"
-
-
-def digits(number: float) -> str:
-    """Three digits, as times of a millisecond and of an hour stand in one column."""
-    return f"{number:,.0f}" if number >= 99.95 else f"{number:#.3g}"
-
-
-def exact(number: float) -> str:
-    """Nothing but 0 reads as 0."""
-    return f"{number:.3g}"
-
-
-QUALITY = (
-    Column(
-        "validity", "validity", percent,
-        "share of all queries with a valid counterfactual, which the model confirms and which violates no constraint; "
-        "unsolved queries and failed runs count as 0", "high",
-    ),
-    Column("worst class", "worst class", percent, "validity over the queries of the class where it is lowest", "high"),
-    Column(
-        "L0", "L0", hundredths,
-        "features changed, mean over the method's own valid counterfactuals: giving up on hard queries makes it lower",
-    ),
-    Column(
-        "L1", "L1", hundredths,
-        "distance in standard deviations, a changed category counting 1, over the method's own valid counterfactuals",
-    ),
-    Column("L0 common", "L0 common", hundredths, "features changed, over queries that all methods solved", "low"),
-    Column("L1 common", "L1 common", hundredths, "distance, over the same common queries", "low"),
-    Column("common", "common", tenths, "number of these common queries, mean over seeds"),
-    Column(
-        "violations", "violations", exact,
-        "constraints violated by delivered counterfactuals, counted apart from the method; must be 0",
-    ),
-    Column("redundant", "redundant", hundredths, "changes of a counterfactual that could be reverted one at a time"),
-    Column("inside box", "inside box", percent, "share of counterfactuals within the ranges of the training rows"),
-    Column(
-        "neighbours", "neighbours", hundredths,
-        "distance to the 5 nearest training rows of the answer reached: lower is more plausible",
-    ),
-    Column("found", "found", hundredths, "counterfactuals found for a query; above 1 only where several are asked for"),
-    Column("diversity", "diversity", hundredths, "mean distance between the counterfactuals of a query, if several"),
-)  # fmt: skip
+QUALITY = [
+    SUMMARY[key]
+    for key in (
+        *("validity", "worst class", "L0", "L1", "L0 common", "L1 common", "common", "violations", "redundant"),
+        *("inside box", "neighbours", "found", "diversity"),
+    )
+]
 OF_SEVERAL = ("found", "diversity")  # columns that say nothing where one counterfactual is asked for
-COST = (
-    Column("training rows", "training rows", count, "rows the model was asked in fit, once", "low"),
-    Column("rows", "rows a query", tenths, "rows the model was asked to explain one query, mean", "low"),
-    Column("max changes", "changes at most", count, "the method's limit of changed features; \N{EN DASH}: none"),
-    Column("calls", "calls", count, "calls of the model to explain all queries"),
-    Column("fit s", "fit, s", digits, "wall seconds to prepare, once", "low"),
-    Column("fit CPU s", "fit, CPU s", digits, "the same in CPU seconds", "low"),
-    Column("explain s", "explain, s", digits, "wall seconds to explain all queries"),
-    Column("explain CPU s", "explain, CPU s", digits, "the same in CPU seconds"),
-    Column("ms each", "a query, ms", digits, "wall milliseconds to explain one query, fit not included", "low"),
-    Column("in model", "in model", percent, "share of the seconds spent inside the model"),
-    Column("instances", "queries", count, "test rows the method was asked to explain, for each seed"),
-    Column("seeds", "seeds", count, "runs, each with its own split, model and random numbers"),
-    Column("failed", "failed", count, "runs that crashed or took too long; they count as validity 0"),
-    Column("skipped", "skipped", count, "runs for which the method does not apply; they count nowhere"),
-)
-SHARE = Column("validity", "", percent, "", "high")
+COST = [
+    SUMMARY[key]
+    for key in (
+        *("training rows", "rows", "max changes", "calls", "fit s", "fit CPU s", "explain s", "explain CPU s"),
+        *("ms each", "in model", "instances", "seeds", "failed", "skipped"),
+    )
+]
+SHARE = SUMMARY["validity"]
 
 
-def lines(part: pd.DataFrame, columns: Sequence[Column]) -> list[dict[str, Any]]:
+def lines(part: pd.DataFrame, columns: Sequence[Number]) -> list[dict[str, Any]]:
     """The lines of a table of one task: a method and its cells.
 
     A method with a failed run has no other number of that seed than its validity, 0. It is not compared in the others.
@@ -157,7 +88,7 @@ def overview(table: pd.DataFrame) -> dict[str, Any]:
     return {"tasks": tasks, "lines": made}
 
 
-def _cell(numbers: "pd.Series[Any]", column: Column, best: str | None) -> Cell:
+def _cell(numbers: "pd.Series[Any]", column: Number, best: str | None) -> Cell:
     value = float(numbers[column.key])
     if not np.isfinite(value):
         return Cell(NOTHING)
@@ -166,7 +97,7 @@ def _cell(numbers: "pd.Series[Any]", column: Column, best: str | None) -> Cell:
     return Cell(with_spread, value, text == best)
 
 
-def _best(values: "pd.Series[Any]", column: Column) -> str | None:
+def _best(values: "pd.Series[Any]", column: Number) -> str | None:
     """The best value as it is written, so that what reads the same is marked the same; None if all read the same."""
     known = values.dropna()
     if known.map(column.text).nunique() < 2:

@@ -6,10 +6,8 @@ regularisation and the learning rate, is searched over a few values around the l
 
 import json
 import time
-from collections.abc import Iterable
 from typing import Any
 
-import joblib
 import numpy as np
 import pandas as pd
 from sklearn.metrics import accuracy_score, root_mean_squared_error
@@ -74,15 +72,6 @@ def tune(name: str, seed: int) -> pd.DataFrame:
     )
     frame["test"] = np.where(frame["chosen"], float(test), np.nan)
     return frame[COLUMNS]
-
-
-def tune_all(cases: Iterable[tuple[str, int]], jobs: int) -> Iterable[pd.DataFrame]:
-    """The frames of `tune` for several tasks and seeds, as they are done."""
-    calls = (joblib.delayed(tune)(name, seed) for name, seed in cases)
-    frames: Iterable[pd.DataFrame] = joblib.Parallel(
-        n_jobs=jobs, return_as="generator_unordered", inner_max_num_threads=1, backend="loky"
-    )(calls)
-    return frames
 
 
 def tuned_task(tuned: pd.DataFrame, name: str, seed: int) -> Task:

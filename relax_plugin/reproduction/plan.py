@@ -63,7 +63,8 @@ PEERS = {
     "deepfool": Peer(200, 100, CAPS + NO_CAP, SOME_CAPS + NO_CAP),
     "grace": Peer(200, 100, CAPS, SOME_CAPS),
 }
-"""All methods of the registry. The slow ones are given fewer rows, and ReLAX is compared with them on the same rows."""
+"""All methods of the registry but the control. The slow ones are given fewer rows, and ReLAX is compared with them on
+the same rows."""
 
 LOOK_INSIDE = frozenset({"feat-tweak", "focus", "deepfool", "grace", "mace"})
 """Methods that read the model itself; the paper counts MACE among the model-agnostic ones, so here it is in both."""

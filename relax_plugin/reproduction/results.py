@@ -1,16 +1,12 @@
 """The results as tidy tables: one line for each case, small enough to be kept beside the code."""
 
-import io
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from relax_plugin.errors import SavedFileError
-from relax_plugin.evaluation import metrics
-from relax_plugin.files import read_packed
+from relax_plugin.evaluation import metrics, tables
 from relax_plugin.reproduction.models import COLUMNS as MODEL_COLUMNS
 from relax_plugin.reproduction.plan import ALONE, MOST_CHANGES, PARTS, Case
 
@@ -31,7 +27,7 @@ search; `common_…` are both on the rows that both solved, `common` is how many
 YARDSTICK = "relax-global"
 
 TEXTS = ("task", "method", "setting", "state", "reason", "parameters", "measure", "version", "model", "feature")
-TABLES: Mapping[str, Sequence[str]] = {
+TABLE_COLUMNS: Mapping[str, Sequence[str]] = {
     "models": MODEL_COLUMNS,
     **dict.fromkeys(PARTS, COLUMNS),
     "lore_sa": ("task", "version", "rows", "seconds_a_row"),
@@ -83,36 +79,6 @@ def results(cases: Sequence[Case], rows: pd.DataFrame) -> dict[str, pd.DataFrame
     return {part: pd.DataFrame(lines).reindex(columns=COLUMNS) for part, lines in records.items()}
 
 
-def read_stored(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
-    """A frame that `write_packed` stored as CSV, with at least one line and, if they are given, these columns.
-
-    Raises
-    ------
-    SavedFileError
-        If the file is damaged, or holds something else.
-    """
-    data = read_packed(path)
-    try:
-        frame = pd.read_csv(io.BytesIO(data))
-    except ValueError as error:  # pandas' own are ValueErrors
-        raise SavedFileError(f"{path} is damaged: {str(error).strip()}.") from error
-    if columns is not None and list(frame.columns) != list(columns):
-        raise SavedFileError(f"{path} is damaged: it has not the columns {', '.join(columns)}.")
-    return frame
-
-
-def check_table(name: str, frame: pd.DataFrame, path: Path) -> None:
-    """Refuse a table that lacks a column, or has text where numbers belong."""
-    for column in TABLES.get(name, ()):
-        if column not in frame:
-            raise SavedFileError(f"{path} is damaged: it has no column {column!r}; `relax-plugin reproduce` makes it.")
-    for column in frame.columns:
-        told = frame[column].dropna()
-        if column not in TEXTS and not pd.api.types.is_numeric_dtype(told.infer_objects()):
-            wrong = next(cell for cell in told if not isinstance(cell, bool | int | float))
-            raise SavedFileError(f"{path} is damaged: column {column!r} holds {wrong!r}, but numbers belong there.")
-
-
 def _like(case: Case) -> tuple[Case, Case]:
     """The cases of ReLAX-Global that another one is compared with, of the same cap: its like, and the agent alone.
 
@@ -126,26 +92,18 @@ def _like(case: Case) -> tuple[Case, Case]:
 
 
 def _numbers(unit: pd.DataFrame) -> dict[str, Any]:
-    first, valid = unit.iloc[0], unit["valid"].to_numpy(dtype=bool)
+    first, of = unit.iloc[0], tables.of_unit(unit)
     numbers: dict[str, Any] = {name: first[name] for name in ("state", "instances", "fit_rows", "fit_seconds")}
     numbers |= {name: first[name] for name in ("explain_seconds", "fit_cpu", "explain_cpu")}
     if first["state"] == "skipped":
         return numbers | {"reason": first["reason"]}
+    curve = metrics.validity_curve(unit["valid"].to_numpy(dtype=bool), unit["sparsity"].to_numpy(), MOST_CHANGES)
     return numbers | {
         "reason": first["reason"] if first["state"] != "ok" else "",
-        "validity": metrics.validity(valid),
-        "worst_class": _worst_class(unit),
-        "L0": metrics.mean_over(valid, unit["sparsity"].to_numpy()),
-        "L1": metrics.mean_over(valid, unit["proximity"].to_numpy()),
-        "rows": float(unit["rows"].mean()),
-        "violations": float(unit["violations"].sum()),
-        **dict(zip(AT_MOST, metrics.validity_curve(valid, unit["sparsity"].to_numpy(), MOST_CHANGES), strict=True)),
+        "worst_class": of["worst class"],
+        **{name: of[name] for name in ("validity", "L0", "L1", "rows", "violations")},
+        **dict(zip(AT_MOST, curve, strict=True)),
     }
-
-
-def _worst_class(unit: pd.DataFrame) -> float:
-    before = unit["before"].to_numpy() if unit["kind"].iloc[0] == "classification" else np.full(len(unit), "all")
-    return min(metrics.validity_by_class(unit["valid"].to_numpy(dtype=bool), before).values())
 
 
 def _compared(unit: pd.DataFrame, ours: pd.DataFrame, rows: int | None) -> dict[str, float]:

@@ -4,26 +4,22 @@ A folder of results holds `*.csv` (tidy, small, to be kept), `about.json` (comma
 (every single answer, from which the tables are made and by which an interrupted run goes on).
 """
 
-import json
-import shutil
-import subprocess
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import joblib
 import pandas as pd
 
-from relax_plugin.errors import InputError, SavedFileError
+from relax_plugin.errors import InputError
 from relax_plugin.evaluation.judge import Row, Unit
-from relax_plugin.evaluation.runner import Store, environment, run_units
-from relax_plugin.evaluation.spreadsheet import guarded, unguarded
-from relax_plugin.files import read_entries, set_aside, write_packed, write_text
+from relax_plugin.evaluation.runner import Store, run_units, schedule
+from relax_plugin.evaluation.store import Cache, Notes, commit, environment, now, read_table, write_table
 from relax_plugin.reproduction.covid.section import FRAMES, run_studies
 from relax_plugin.reproduction.models import COLUMNS as MODEL_COLUMNS
-from relax_plugin.reproduction.models import FOLDS, GRIDS, tune_all
+from relax_plugin.reproduction.models import FOLDS, GRIDS, tune
 from relax_plugin.reproduction.plan import (
     LIMIT,
     PARTS,
@@ -35,7 +31,7 @@ from relax_plugin.reproduction.plan import (
     seeds_of,
     task_of,
 )
-from relax_plugin.reproduction.results import check_table, read_stored, results
+from relax_plugin.reproduction.results import TABLE_COLUMNS, TEXTS, results
 
 Say = Callable[[str], None]
 TABLES = ("models", *PARTS, "lore_sa")  # the last one by tests/hosts/time_of_lore_sa.py
@@ -47,25 +43,18 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.units = path / "units"
+        self.notes = Notes(path / "about.json", ("command", "started", "machine"))
 
-    def write(self, name: str, frame: pd.DataFrame) -> None:
-        """A table to be kept and read by people, in spreadsheets too."""
-        write_text(self.path / f"{name}.csv", guarded(frame)[0].to_csv(index=False, float_format="%.6g"))
+    def write(self, name: str, table: pd.DataFrame) -> None:
+        """Keep a table."""
+        write_table(self.path / f"{name}.csv", table)
 
     def read(self, name: str) -> pd.DataFrame:
-        """A table as it was written; empty texts stay texts."""
+        """A table as it was written."""
         path = self.path / f"{name}.csv"
         if not path.exists():
             raise InputError(f"{self.path} holds no {path.name}; `relax-plugin reproduce` makes it.")
-        texts = {"task": str, "method": str, "setting": str, "reason": str, "state": str, "parameters": str}
-        try:
-            frame = pd.read_csv(path, dtype=texts)
-        except ValueError as error:  # pandas' own are ValueErrors, and so is what is no UTF-8
-            raise SavedFileError(f"{path} is damaged: {str(error).strip()}.") from error
-        check_table(name, frame, path)
-        known = [name for name in texts if name in frame]
-        frame[known] = frame[known].fillna("")
-        return unguarded(frame)
+        return read_table(path, TABLE_COLUMNS.get(name, ()), TEXTS)
 
     def covid(self) -> dict[str, pd.DataFrame]:
         """The frames of the case study, if it was run."""
@@ -74,22 +63,9 @@ class Folder:
     def has(self, name: str) -> bool:
         return (self.path / f"{name}.csv").exists()
 
-    def note(self, command: str, seconds: float | None = None) -> None:
-        """Remember what was typed, when, with which versions, on which machine, and how long it took."""
-        try:
-            entries = self.about()
-        except SavedFileError as error:
-            set_aside(self.path / "about.json", error)
-            entries = []
-        if seconds is None:
-            entries.append({"command": command, "started": _now(), "commit": _commit(), **environment()})
-        else:
-            entries[-1] |= {"finished": _now(), "seconds": round(seconds)}
-        write_text(self.path / "about.json", json.dumps(entries, indent=1))
-
     def about(self) -> list[dict[str, Any]]:
-        """What was typed, in turn."""
-        return read_entries(self.path / "about.json", ("command", "started", "machine"))
+        """What was typed, in turn, when, with which versions, on which machine, and how long it took."""
+        return self.notes.read()
 
 
 class Clock:
@@ -131,7 +107,7 @@ def reproduce(folder: Folder, *, quick: bool, jobs: int, command: str, say: Say,
     started = time.perf_counter()
     wanted, needed = cases(quick), models_needed(quick)
     folder.units.mkdir(parents=True, exist_ok=True)
-    folder.note(command)
+    folder.notes.add({"command": command, "started": now(), "commit": commit(), **environment()})
     tuned = _models(folder, needed, jobs, say)
     folder.write("models", tuned)
     by_key = {(case.task, case.label, case.seed): case for case in wanted}
@@ -148,7 +124,7 @@ def reproduce(folder: Folder, *, quick: bool, jobs: int, command: str, say: Say,
             folder.write(part, frame)
     for name, frame in run_studies(folder.units / "covid", seeds_of(quick), jobs, say).items():
         folder.write(f"covid_{name}", frame)
-    folder.note(command, time.perf_counter() - started)
+    folder.notes.complete({"finished": now(), "seconds": round(time.perf_counter() - started)})
 
 
 def expected_minutes(quick: bool, jobs: int) -> float:
@@ -161,38 +137,31 @@ def expected_minutes(quick: bool, jobs: int) -> float:
 
 def _models(folder: Folder, needed: Sequence[tuple[str, int]], jobs: int, say: Say) -> pd.DataFrame:
     """The tuned models, each stored as soon as it is there."""
-
-    def path(name: str, seed: int) -> Path:
-        """With the candidates in its name: other ones would be another result."""
-        candidates = joblib.hash((GRIDS[name], FOLDS))[:8]
-        return folder.units / "models" / f"{name.replace('/', '-')}-{seed}-{candidates}.csv.gz"
-
-    def stored(name: str, seed: int) -> bool:
-        """Whether the model's frame is there; a damaged one is set aside."""
-        if not path(name, seed).exists():
-            return False
-        try:
-            _tuned(path(name, seed), name, seed)
-        except SavedFileError as error:
-            set_aside(path(name, seed), error)
-            return False
-        return True
-
-    missing = [case for case in needed if not stored(*case)]
-    for done, frame in enumerate(tune_all(missing, jobs), start=1):
+    cache = Cache(folder.units / "models")
+    missing = [case for case in needed if not cache.has(_stored_as(*case), partial(_check_tuned, *case))]
+    for done, frame in enumerate(schedule(_tune, missing, jobs=jobs), start=1):
         name, seed = str(frame["task"].iloc[0]), int(frame["seed"].iloc[0])
-        write_packed(path(name, seed), frame.to_csv(index=False))
+        cache.write(_stored_as(name, seed), frame)
         chosen = frame[frame["chosen"]].iloc[0]
         say(f"[model {done}/{len(missing)}] {name}, seed {seed}: {chosen['measure']} {chosen['test']:.3f}")
-    return pd.DataFrame(pd.concat([_tuned(path(*case), *case) for case in needed], ignore_index=True))
+    return pd.DataFrame(pd.concat([cache.read(_stored_as(*case)) for case in needed], ignore_index=True))
 
 
-def _tuned(path: Path, name: str, seed: int) -> pd.DataFrame:
-    """A stored frame of `tune`, if it is this model's and says which candidate was chosen."""
-    frame = read_stored(path, MODEL_COLUMNS)
+def _tune(case: tuple[str, int]) -> pd.DataFrame:
+    return tune(*case)
+
+
+def _stored_as(name: str, seed: int) -> str:
+    """With the candidates in it: other ones would be another result."""
+    return f"{name.replace('/', '-')}-{seed}-{joblib.hash((GRIDS[name], FOLDS))[:8]}"
+
+
+def _check_tuned(name: str, seed: int, frame: pd.DataFrame) -> None:
+    """Refuse a frame of `tune` that is not this model's, or does not say which candidate was chosen."""
+    if list(frame.columns) != MODEL_COLUMNS:
+        raise ValueError(f"it has not the columns {', '.join(MODEL_COLUMNS)}")
     if set(frame["task"]) != {name} or set(frame["seed"]) != {seed} or frame["chosen"].sum() != 1:
-        raise SavedFileError(f"{path} is damaged: it does not tell which model of {name} with seed {seed} was chosen.")
-    return frame
+        raise ValueError(f"it does not tell which model of {name} with seed {seed} was chosen")
 
 
 def _with_tasks(wanted: Sequence[Case], tuned: pd.DataFrame) -> list[tuple[Case, Any]]:
@@ -215,16 +184,3 @@ def _progress(by_key: dict[tuple[str, str, int], Case], clock: Clock, say: Say) 
         )
 
     return progress
-
-
-def _commit() -> str:
-    """The commit of the checkout that is run, if it is one and git is there."""
-    root = Path(__file__).parents[2]
-    if not (root / ".git").exists() or shutil.which("git") is None:
-        return "not a checkout"
-    told = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=root, capture_output=True, text=True)
-    return told.stdout.strip() or told.stderr.strip()
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

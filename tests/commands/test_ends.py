@@ -14,8 +14,8 @@ import pytest
 from reference.saved_models import Leaving, Misbehaving, write_files
 
 from relax_plugin.cli import main
+from relax_plugin.evaluation.store import Cache
 from relax_plugin.reproduction.models import COLUMNS
-from relax_plugin.reproduction.results import read_stored
 
 TESTS = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-m", "relax_plugin.cli"]
@@ -198,4 +198,5 @@ def test_an_interrupted_reproduction_keeps_what_is_done_and_leaves_no_process(tm
     assert started.interrupt().endswith("relax-plugin: interrupted.\n")
     assert not list(models.glob(".*.tmp"))
     for path in models.glob("*.csv.gz"):
-        assert read_stored(path, COLUMNS)["chosen"].sum() == 1
+        frame = Cache(models).read(path.name.removesuffix(".csv.gz"))
+        assert list(frame.columns) == COLUMNS and frame["chosen"].sum() == 1

@@ -11,7 +11,7 @@ from reference.saved_models import write_files
 
 from relax_plugin.cli import main
 from relax_plugin.commands import figures, play
-from relax_plugin.evaluation.figures import MEASUREMENTS
+from relax_plugin.evaluation.measurements import MEASUREMENTS
 from relax_plugin.evaluation.toy import MODELS
 from relax_plugin.registry import BUILT_IN, explainer_class, option_names
 

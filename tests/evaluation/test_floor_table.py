@@ -88,7 +88,7 @@ def test_a_floor_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         before, after = getattr(first, name), getattr(again, name)
         assert before.dtype == after.dtype
         assert np.array_equal(before, after, equal_nan=before.dtype.kind == "f")
-    assert [path.suffix for path in (tmp_path / "floors").iterdir()] == [".json"]
+    assert [path.suffix for path in (tmp_path / "floors").iterdir()] == [".gz"]
 
 
 @pytest.mark.slow

@@ -11,11 +11,8 @@ from hypothesis.extra.numpy import arrays
 
 from relax_plugin.columns import Feature
 from relax_plugin.evaluation import metrics
-from relax_plugin.evaluation.figures import run, summary
 from relax_plugin.evaluation.metrics import break_even, mean_over, ratio_on_common, total_rows, validity, violations
-from relax_plugin.evaluation.tasks import load_task
 from relax_plugin.features import FeatureSpace
-from relax_plugin.registry import make_explainer
 
 FOUND = np.array([True, True, False, True])
 NUMBERS = np.array([1.0, 3.0, np.nan, 5.0])
@@ -338,19 +335,3 @@ def test_boxes_and_distances_equal_the_loop_in_any_order(move, k, data):
     pairs = [space.distance(a, b) for i, a in enumerate(values[found]) for b in values[found][:i]]
     spread = metrics.diversity(space, np.stack([values, values[::-1]]), np.stack([found, found[::-1]]))
     np.testing.assert_allclose(spread, [np.mean(pairs) if pairs else np.nan] * 2)
-
-
-@pytest.mark.slow
-def test_a_run_is_one_row_measured_against_its_yardstick():
-    task = load_task("breast_cancer/mlp", seed=0)
-    greedy = run(make_explainer("greedy", task.model, task.space), task)
-    row = greedy.row("greedy", greedy)
-    assert row["validity"] == greedy.result.found.mean()
-    assert (row["L0 ratio"], row["L1 ratio"]) == (1.0, 1.0)
-    assert row["rows"] == greedy.result.rows_queried.mean()
-
-
-def test_the_summary_has_means_and_spread_over_seeds():
-    frame = pd.DataFrame({"task": "t", "method": "m", "seed": [0, 1], "validity": [1.0, 0.5], "L0": [1.0, 2.0]})
-    row = summary(frame).loc[("t", "m")]
-    assert row[["validity", "± validity", "lowest validity", "L0"]].tolist() == [0.75, 0.25, 0.5, 1.5]

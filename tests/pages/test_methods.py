@@ -23,7 +23,7 @@ from relax_plugin.pages.method_card import describe
 from relax_plugin.pages.table_columns import NOTHING
 from relax_plugin.registry import BUILT_IN
 
-OWN = ("greedy", "move-table", "surrogate-search")
+OWN = ("greedy", "move-table", "random-order", "surrogate-search")
 STRANGERS = ("stepping", "raising", "extra", "inapplicable", "lying")
 QUICK = ("greedy", "nearest-ct", "deepfool")
 EVIL = '</script><script>alert(1)</script>"onclick="'

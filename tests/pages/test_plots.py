@@ -13,7 +13,6 @@ from matplotlib.patches import Rectangle
 from reference import sample_rows
 
 from relax_plugin.errors import MissingExtraError
-from relax_plugin.evaluation.figures import amortised
 from relax_plugin.evaluation.metrics import total_rows
 from relax_plugin.evaluation.tables import summary
 from relax_plugin.pages.changes import by_answer, change_shares
@@ -66,44 +65,6 @@ def test_the_methods_named_are_drawn_in_the_order_of_the_legend():
     assert [text.get_text() for text in figure.legends[0].get_texts()] == METHODS[::-1]
     assert [line.get_label() for line in figure.axes[0].lines] == METHODS[::-1]
     assert [line.get_label() for line in amortisation(table, ["greedy"]).axes[0].lines] == ["greedy"]
-
-
-def measured(task, method, seed, training, rows):
-    numbers = {"validity": 1.0 - 0.1 * seed, "worst class": 1.0, "L0": 1.0 + seed, "L1": 2.0, "rows": rows}
-    rest = {"training rows": training, "fit s": 3.0, "explain s": 1.0, "L0 ratio": 1.0, "L1 ratio": 0.5 + seed}
-    return {"method": method, **numbers, **rest, "task": task, "seed": seed}
-
-
-def test_total_rows_and_break_even_are_those_of_the_means_over_seeds():
-    table = amortised(
-        pd.DataFrame(
-            [
-                measured("dear", "greedy", 0, 256, 100.0),
-                measured("dear", "greedy", 1, 256, 120.0),  # mean 256 + 110 n
-                measured("dear", "table", 0, 256, 50.0),
-                measured("dear", "table", 1, 256, 50.0),
-                measured("dear", "agent", 0, 4000, 30.0),
-                measured("dear", "agent", 1, 4200, 40.0),  # mean 4100 + 35 n
-                measured("cheap", "agent", 0, 4000, 35.0),
-                measured("cheap", "agent", 1, 4000, 35.0),
-                measured("cheap", "greedy", 0, 256, 20.0),
-                measured("cheap", "greedy", 1, 256, 20.0),
-            ]
-        )
-    )
-    totals = [f"rows for {instances}" for instances in ("1", "10", "100", "1,000", "10,000")]
-    assert table.loc[("dear", "greedy"), totals].tolist() == [366.0, 1356.0, 11_256.0, 110_256.0, 1_100_256.0]
-    assert table.loc[("dear", "agent"), totals].tolist() == [4135.0, 4450.0, 7600.0, 39_100.0, 354_100.0]
-    assert table.loc[("cheap", "agent"), totals].tolist() == [4035.0, 4350.0, 7500.0, 39_000.0, 354_000.0]
-    assert table["break-even"].to_dict() == {
-        ("dear", "greedy"): 0.0,
-        ("dear", "table"): 0.0,
-        ("dear", "agent"): 52.0,  # 3844 rows more at first, 75 fewer each: 51.25
-        ("cheap", "agent"): np.inf,
-        ("cheap", "greedy"): 0.0,
-    }
-    quality = ["validity", "L0", "L1", "L0 ratio", "L1 ratio", "fit s"]
-    assert table.loc[("dear", "agent"), quality].tolist() == pytest.approx([0.95, 1.5, 2.0, 1.0, 1.0, 3.0])
 
 
 LOANS, PRICES = sample_rows.LOANS, sample_rows.PRICES

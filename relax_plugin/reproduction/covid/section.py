@@ -11,8 +11,9 @@ from scipy.stats import hypergeom
 
 from relax_plugin import datasets
 from relax_plugin.datasets.covid import DECREASE_ONLY, EITHER_WAY, INCREASE_ONLY
-from relax_plugin.errors import MissingDataError, SavedFileError
-from relax_plugin.files import set_aside, write_packed
+from relax_plugin.errors import MissingDataError
+from relax_plugin.evaluation.runner import schedule
+from relax_plugin.evaluation.store import Cache
 from relax_plugin.pages.svg import inline
 from relax_plugin.reproduction.claims import paper
 from relax_plugin.reproduction.claims.comparisons import Claim, Status
@@ -21,7 +22,6 @@ from relax_plugin.reproduction.covid.discussion import METHOD, directions, discu
 from relax_plugin.reproduction.covid.pictures import picture
 from relax_plugin.reproduction.covid.study import EXPLAINED, Settings, combine, study
 from relax_plugin.reproduction.report.tables import NOTHING, Table, frame_table
-from relax_plugin.reproduction.results import read_stored
 
 FRAMES = ("models", "counterfactuals", "changes", "importance", "transfer", "association")
 CAPTION = (
@@ -43,31 +43,17 @@ def run_studies(folder: Path, seeds: Sequence[int], jobs: int, say: Callable[[st
         say(f"The case study is left out: {error}")
         return {}
 
-    settings = joblib.hash(repr(Settings()))[:8]  # other ones would be another result
+    cache, settings = Cache(folder), joblib.hash(repr(Settings()))[:8]  # other ones would be another result
 
-    def path(name: str, seed: int) -> Path:
-        return folder / f"{name}-{seed}-{settings}.csv.gz"
+    def stored_as(seed: int) -> dict[str, str]:
+        return {name: f"{name}-{seed}-{settings}" for name in FRAMES}
 
-    missing = [seed for seed in seeds if not all(_stored(path(name, seed)) for name in FRAMES)]
-    calls = (joblib.delayed(_numbered)(seed) for seed in missing)
-    done = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", inner_max_num_threads=1, backend="loky")(calls)
-    for seed, frames in done:
-        for name in FRAMES:
-            write_packed(path(name, seed), frames[name].to_csv(index=False))
+    missing = [seed for seed in seeds if not all(map(cache.has, stored_as(seed).values()))]
+    for seed, frames in schedule(_numbered, missing, jobs=jobs):
+        for name, stored in stored_as(seed).items():
+            cache.write(stored, frames[name])
         say(f"[covid] split {seed}: {len(frames['changes'])} changes suggested")
-    return combine([{name: read_stored(path(name, seed)) for name in FRAMES} for seed in seeds])
-
-
-def _stored(path: Path) -> bool:
-    """Whether a frame is there; a damaged one is set aside."""
-    if not path.exists():
-        return False
-    try:
-        read_stored(path)
-    except SavedFileError as error:
-        set_aside(path, error)
-        return False
-    return True
+    return combine([{name: cache.read(stored) for name, stored in stored_as(seed).items()} for seed in seeds])
 
 
 def _numbered(seed: int) -> tuple[int, dict[str, pd.DataFrame]]:

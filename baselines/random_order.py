@@ -1,4 +1,7 @@
-"""Controls that keep the figures honest: the same search, guided by something that has not learned."""
+"""`random-order`: the search of ReLAX with actions in random order, each to its bound.
+
+A control that keeps comparisons honest: what the search reaches by itself, guided by something that has not learned.
+"""
 
 from typing import Any
 
@@ -18,7 +21,7 @@ from relax_plugin.search.state import Episodes, Observer
 
 
 class RandomOrder(CounterfactualExplainer):
-    """The search of ReLAX with actions in random order, each to its bound."""
+    """Actions in random order, each to its bound: a control, not a method to use."""
 
     def __init__(
         self,

@@ -1,0 +1,179 @@
+"""The measurements of ReLAX itself, which the figures show: each a Plan under the judge, kept as a few numbers a unit.
+
+A folder of figures holds a table for each measurement (`core.csv`, …: tidy, a line for each task, method and seed,
+small enough to be kept) and `units/`, every single answer, by which an interrupted run goes on.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from relax_plugin.evaluation import tables
+from relax_plugin.evaluation.floor_table import COLUMNS as FLOOR_COLUMNS
+from relax_plugin.evaluation.floor_table import floor_by_seed
+from relax_plugin.evaluation.metrics import ratio_on_common
+from relax_plugin.evaluation.plan import Plan
+from relax_plugin.evaluation.runner import Progress, run
+from relax_plugin.evaluation.tasks import CORE_TASKS, LABELS
+from relax_plugin.evaluation.units import Method
+
+TASKS = (*CORE_TASKS, "boston/mlp-0.2", "boston/mlp-0.6", "german/rf")
+TREE_TASKS = ("breast_cancer/rf", "diabetes/ada", "wave2/xgb")
+NETWORK_TASKS = tuple(name for name in CORE_TASKS if name not in TREE_TASKS)
+MASKS = 2  # random halves of the features frozen, for each seed
+FLOOR_CHANGES = 3  # up to which the optimum is computed
+
+YARDSTICK = "greedy"
+POLICY, REFINED = "relax-global:effort=policy", "relax-global:effort=refined"
+SEARCH, LONG_SEARCH = "relax-global", "relax-global:rows_per_instance=120"
+ON_THE_MODEL = "relax-global:config.training=model"
+POLICY_ON_THE_MODEL = "relax-global:effort=policy,config.training=model"
+LONGER = Method("relax-global:fitted for policy", "relax-global", {"effort": "policy"}, {"effort": "search"})
+CONTROLS = (
+    "relax-global:fallback=False",
+    "move-table:fallback=False",
+    "random-order:fallback=False",
+    "relax-global:fallback=False,config.training=model,config.steps=1",  # an untrained network
+)
+LOCAL, FROM_SCRATCH = "relax-local:effort=policy", "relax-local:effort=policy,config.pretrained=False"
+
+
+def with_labels(training: str, curiosity: float, effort: str) -> str:
+    """The method that is asked of models which answer labels alone."""
+    return f"relax-global:effort={effort},config.training={training},config.state_curiosity={curiosity}"
+
+
+LABEL_METHODS = [
+    with_labels(training, curiosity, effort)
+    for training in ("model", "imagined")
+    for curiosity in (0.0, 0.05)
+    for effort in ("policy", "search")
+]
+
+Tasks = Sequence[str]
+Seeds = Sequence[int]
+
+
+def judged(tasks: Tasks, seeds: Seeds) -> list[Plan]:
+    """The seven tasks of the paper by the default settings, as `relax-plugin bench` runs them."""
+    return [Plan(tasks or CORE_TASKS, [SEARCH, "nearest-ct", YARDSTICK], seeds)]
+
+
+def core(tasks: Tasks, seeds: Seeds) -> list[Plan]:
+    """ReLAX-Global at its three efforts beside greedy search, and the controls at the same number of rows."""
+    return [Plan(tasks or TASKS, [YARDSTICK, POLICY, REFINED, SEARCH, LONG_SEARCH, *CONTROLS], seeds)]
+
+
+def imagination(tasks: Tasks, seeds: Seeds) -> list[Plan]:
+    """ReLAX-Global trained on the model and in imagination, beside all that needs no agent, at 40 rows a query."""
+    without_agent = (YARDSTICK, "move-table", "surrogate-search")
+    return [
+        Plan(tasks or TASKS, [*without_agent, ON_THE_MODEL, SEARCH, POLICY_ON_THE_MODEL, POLICY, LONGER], seeds),
+    ]
+
+
+def masked(tasks: Tasks, seeds: Seeds) -> list[Plan]:
+    """A random half of the features frozen at the call, without a new fit, beside greedy under the same masks."""
+    return [Plan(tasks or TASKS, [YARDSTICK, POLICY, SEARCH], seeds, masks=MASKS)]
+
+
+def labels(tasks: Tasks, seeds: Seeds) -> list[Plan]:
+    """The same model asked for labels alone: trained on the model and in imagination, with and without curiosity."""
+    tasks = tasks or ("breast_cancer/rf", "wave2/xgb", "sonar/mlp")
+    return [
+        Plan(tasks, [YARDSTICK], seeds),
+        Plan([f"{task}{LABELS}" for task in tasks], LABEL_METHODS, seeds),
+    ]
+
+
+def local(tasks: Tasks, seeds: Seeds) -> list[Plan]:
+    """ReLAX-Local with and without pretrained Global, at the effort of the paper."""
+    return [Plan(tasks or ("sonar/mlp",), [POLICY, LOCAL, FROM_SCRATCH], seeds)]
+
+
+def inside(tasks: Tasks, seeds: Seeds) -> list[Plan]:
+    """The methods that look inside the model, beside those that do not, on the first rows."""
+    everywhere = [SEARCH, YARDSTICK]
+    on_trees = [*everywhere, "nearest-ct:reverted=True", "feat-tweak", "focus", "focus:reverted=True", "mace"]
+    on_networks = [*everywhere, "deepfool", "deepfool:reverted=True", "grace"]
+    trees = [name for name in TREE_TASKS if name in (tasks or TREE_TASKS)]
+    networks = [name for name in tasks or NETWORK_TASKS if name not in trees]
+    return [
+        *([Plan(trees, on_trees, seeds, rows=60, method_rows={"mace": 10})] if trees else []),
+        *([Plan(networks, on_networks, seeds, rows=60)] if networks else []),
+    ]
+
+
+MEASUREMENTS: dict[str, Callable[[Tasks, Seeds], list[Plan]]] = {
+    "judged": judged,
+    "core": core,
+    "imagination": imagination,
+    "masked": masked,
+    "labels": labels,
+    "local": local,
+    "inside": inside,
+}
+APART = ("masked", "inside")  # whose methods have the names of others, but other rows
+
+KEPT = [
+    *("instances", "validity", "worst class", "L0", "L1", "rows", "training rows"),
+    *("fit s", "fit CPU s", "explain CPU s", "ms each"),
+]
+"""Of the numbers of `tables.summary`, those that are kept of every measurement."""
+ALSO_KEPT = {"judged": ["L0 common", "L1 common", "redundant"]}
+RATIOS = ["L0 ratio", "L1 ratio"]  # against the yardstick, on the instances that both solved
+
+
+def measure(
+    what: str,
+    folder: Path,
+    *,
+    tasks: Tasks = (),
+    seeds: Seeds = range(5),
+    jobs: int = 1,
+    command: str = "",
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Run what the folder does not hold yet of a measurement, and give a line for each task, method and seed.
+
+    Parameters
+    ----------
+    what : a name of `MEASUREMENTS`
+    folder : path
+        Of the units; those that are there are not run again.
+    tasks : names; the usual ones of the measurement if there are none
+    seeds, jobs, command, progress
+        As for `runner.run`.
+    """
+    place = folder / (what if what in APART else "all")
+    plans = MEASUREMENTS[what](tasks, seeds)
+    parts = [run(plan, place, jobs=jobs, command=command, progress=progress) for plan in plans]
+    rows = pd.DataFrame(pd.concat(parts, ignore_index=True))
+    lines = tables.by_seed(rows)[["task", "method", "seed", "state", *KEPT, *ALSO_KEPT.get(what, [])]].copy()
+    lines[RATIOS] = _ratios(rows, lines)
+    if what == "inside":
+        floors, _ = floor_by_seed(rows, place, FLOOR_CHANGES)
+        lines = lines.merge(floors[["task", "method", "seed", *FLOOR_COLUMNS]], "left", ["task", "method", "seed"])
+    return pd.DataFrame(lines)
+
+
+def _ratios(rows: pd.DataFrame, lines: pd.DataFrame) -> list[tuple[float, float]]:
+    """How each unit compares with the yardstick on the rows that both solved; NaN where one of them did not run."""
+    units: dict[Any, pd.DataFrame] = dict(iter(rows[rows["state"] == "ok"].groupby(["task", "method", "seed"])))
+    made = []
+    for task, method, seed in lines[["task", "method", "seed"]].itertuples(index=False):
+        ours, theirs = units.get((task, method, seed)), units.get((task.removesuffix(LABELS), YARDSTICK, seed))
+        if ours is None or theirs is None:
+            made.append((np.nan, np.nan))
+            continue
+        both = ours.merge(theirs, on="instance", suffixes=("", "_theirs"))
+        solved = both["valid"].to_numpy(dtype=bool), both["valid_theirs"].to_numpy(dtype=bool)
+        sparsity, proximity = (
+            ratio_on_common(both[name].to_numpy(), both[f"{name}_theirs"].to_numpy(), *solved)
+            for name in ("sparsity", "proximity")
+        )
+        made.append((sparsity, proximity))
+    return made

@@ -1,0 +1,138 @@
+"""The tables of the figures: made of stored lines alone, narrow, and complete though a measurement is not."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from relax_plugin.cli import main
+from relax_plugin.errors import SavedFileError
+from relax_plugin.evaluation import figures
+from relax_plugin.evaluation import measurements as measured
+from relax_plugin.evaluation.figures import TABLES, stored
+from relax_plugin.evaluation.floor_table import COLUMNS as FLOOR_COLUMNS
+from relax_plugin.evaluation.plan import Plan
+from relax_plugin.evaluation.store import write_table
+
+
+def line(task: str, method: str, seed: int = 0, **numbers: float) -> dict[str, Any]:
+    usual = dict.fromkeys([*measured.KEPT, *measured.RATIOS], 1.0)
+    return {"task": task, "method": method, "seed": seed, "state": "ok", **usual, **numbers}
+
+
+def made_up(what: str) -> pd.DataFrame:
+    """Lines of every unit of a measurement, no two with the same numbers."""
+    plans = measured.MEASUREMENTS[what]((), [0, 1])
+    units = [unit for plan in plans for unit in plan.units()]
+    extra = [*measured.ALSO_KEPT.get(what, []), *(FLOOR_COLUMNS if what == "inside" else [])]
+    return pd.DataFrame(
+        [
+            line(*unit.key, **dict.fromkeys(extra, 1.0 + i / 7), validity=0.5 + i / 5000, rows=40.0 + i)
+            for i, unit in enumerate(units)
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("figures")
+    for what in measured.MEASUREMENTS:
+        write_table(folder / f"{what}.csv", made_up(what))
+    return folder
+
+
+def cells_of(table: str) -> list[list[str]]:
+    return [[cell.strip() for cell in text.strip("|\n").split("|")] for text in table.splitlines()]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_is_narrow_and_leaves_nothing_out(name: str, folder: Path) -> None:
+    heading, rule, *lines = cells_of(TABLES[name](stored(folder)))
+    assert len(heading) <= 6 and set(rule) == {"---"} and lines
+    assert all(len(cells) == len(heading) and all(cells) for cells in lines)
+    assert not any("nan" in cell or cell == "-" for cells in lines for cell in cells)
+    assert TABLES[name].about
+
+
+def test_every_measurement_has_a_table() -> None:
+    assert {table.measurement for table in TABLES.values()} == set(measured.MEASUREMENTS)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_of_what_was_not_run_a_table_shows_dashes(name: str, folder: Path) -> None:
+    lines = stored(folder)
+    assert len(cells_of(TABLES[name](lines[lines["measurement"] == "none of them"]))) == 2
+    one = lines[(lines["measurement"] == TABLES[name].measurement) & (lines["method"] == lines["method"].iloc[0])]
+    assert "nan" not in TABLES[name](one)
+
+
+def test_totals_and_break_even_are_those_of_the_means_over_seeds() -> None:
+    lines = pd.DataFrame(
+        [
+            line("dear", "greedy", 0, **{"training rows": 256, "rows": 100.0}),
+            line("dear", "greedy", 1, **{"training rows": 256, "rows": 120.0}),  # mean 256 + 110 n
+            line("dear", measured.SEARCH, 0, **{"training rows": 4000, "rows": 30.0}),
+            line("dear", measured.SEARCH, 1, **{"training rows": 4200, "rows": 40.0}),  # mean 4100 + 35 n
+            line("dear", measured.ON_THE_MODEL, 0, **{"training rows": 4000, "rows": 110.0}),
+        ]
+    ).assign(measurement="imagination")
+    _, _, cells = cells_of(TABLES["amortised"](lines))
+    assert cells[1] == "366, 1,356, 11,256, 110k, 1,100k"
+    assert cells[5] == "4,135, 4,450, 7,600, 39,100, 354k"
+    _, _, cost = cells_of(TABLES["imagination_cost"](lines))
+    assert cost[1] == "11,256 / 15,000 / 7,600"
+    assert cost[2:4] == ["inf", "52"], "3844 rows more at first, 75 fewer each: 51.25; and one that never gets there"
+    drawn = figures.amortised_rows(lines)
+    assert drawn.loc[("dear", "ReLAX, imagined")].tolist() == [4100.0, 35.0]
+
+
+def test_the_spread_is_that_over_seeds() -> None:
+    lines = [line("sonar/mlp", measured.POLICY, seed, validity=v) for seed, v in enumerate((0.9, 1.0))]
+    assert "0.950 ± 0.071" in TABLES["local"](pd.DataFrame(lines).assign(measurement="local"))
+
+
+def test_the_command_prints_stored_tables_and_runs_nothing(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measured, "measure", lambda *_, **__: pytest.fail("nothing is to be run"))
+    before = sorted(folder.rglob("*"))
+    assert main(["figures", "--tables", str(folder)]) == 0
+    printed = capsys.readouterr().out
+    assert re.findall(r"^## (\w+): ", printed, re.MULTILINE) == list(TABLES)
+    assert main(["figures", "core", "--tables", str(folder)]) == 0
+    assert re.findall(r"^## (\w+): ", capsys.readouterr().out, re.MULTILINE) == ["efforts", "controls"]
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_folder_without_figures_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["figures", "--tables", str(tmp_path)]) == 2
+    assert "holds no figures" in capsys.readouterr().err
+
+
+def test_the_command_keeps_lines_and_says_how_they_came_about(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = Plan(["diabetes/ada"], ["greedy", "nearest-ct"], [0], rows=5)
+    monkeypatch.setitem(measured.MEASUREMENTS, "judged", lambda *_: [plan])
+    command = ["figures", "judged", "--output", str(tmp_path), "--jobs", "1"]
+    assert main(command) == 0
+    first, (note,) = capsys.readouterr(), figures.notes(tmp_path).read()
+    assert "[2/2]" in first.err and "| diabetes/ada | `nearest-ct` |" in first.out
+    assert note["command"].startswith("relax-plugin figures judged") and note["commit"]
+    assert main(command) == 0
+    again = capsys.readouterr()
+    assert "[" not in again.err and again.out == first.out
+    assert sum(path.stat().st_size for path in tmp_path.glob("*.csv")) < 1000
+
+
+def test_a_damaged_table_is_refused(folder: Path, tmp_path: Path) -> None:
+    text = (folder / "local.csv").read_text()
+    for damage, told in (
+        (text.replace("validity", "validly"), "no column 'validity'"),
+        (text.replace("0.5", "x"), "x"),
+    ):
+        (tmp_path / "local.csv").write_text(damage)
+        with pytest.raises(SavedFileError, match=told):
+            stored(tmp_path)

@@ -1,0 +1,145 @@
+"""The measurements behind the figures: Plans under the judge, resumable, a line for each task, method and seed."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from relax_plugin import ReLAXConfig
+from relax_plugin.evaluation import measurements
+from relax_plugin.evaluation.judge import Method, Unit, judge
+from relax_plugin.evaluation.measurements import APART, KEPT, MEASUREMENTS, RATIOS, Seeds, Tasks, measure
+from relax_plugin.evaluation.plan import Plan
+from relax_plugin.evaluation.tasks import load_task
+from relax_plugin.registry import make_explainer
+
+QUICK = ["nearest-ct", "greedy", "random-order:fallback=False"]
+
+
+def small(tasks: Tasks, seeds: Seeds) -> list[Plan]:
+    return [Plan(tasks or ("diabetes/ada",), QUICK, seeds, rows=30)]
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(MEASUREMENTS, "small", small)
+        return measure("small", tmp_path_factory.mktemp("units"), seeds=[0, 1], jobs=2)
+
+
+@pytest.mark.parametrize("what", MEASUREMENTS)
+def test_every_measurement_is_a_plan_that_can_run(what: str) -> None:
+    for plan in MEASUREMENTS[what]((), range(5)):
+        assert len(plan.units()) == len(plan.tasks) * len(plan.methods) * 5
+
+
+def test_units_of_one_name_are_the_same_unless_they_are_kept_apart() -> None:
+    known: dict[tuple[str, str, int], Unit] = {}
+    for what in MEASUREMENTS:
+        for unit in (unit for plan in MEASUREMENTS[what]((), range(2)) for unit in plan.units()):
+            assert what in APART or known.setdefault(unit.key, unit) == unit
+
+
+def test_tasks_that_are_chosen_are_those_that_run() -> None:
+    for what, plans in MEASUREMENTS.items():
+        tasks = {str(task) for plan in plans(["sonar/mlp", "wave2/xgb"], [0]) for task in plan.tasks}
+        assert {task.removesuffix(":labels") for task in tasks} == {"sonar/mlp", "wave2/xgb"}, what
+
+
+def test_a_line_says_what_the_judge_found_and_counted(lines: pd.DataFrame) -> None:
+    assert lines.columns.tolist() == ["task", "method", "seed", "state", *KEPT, *RATIOS]
+    assert sorted(zip(lines["method"], lines["seed"], strict=True)) == sorted((m, s) for m in QUICK for s in (0, 1))
+    task = load_task("diabetes/ada", 1)
+    rows = pd.DataFrame(judge(Unit(task, Method.parse("greedy"), 1, rows=30), task))
+    line = lines[(lines["method"] == "greedy") & (lines["seed"] == 1)].iloc[0]
+    assert line["validity"] == rows["valid"].mean()
+    assert line["L0"] == rows["sparsity"].mean() and line["rows"] == rows["rows"].mean()
+    assert line["training rows"] == rows["fit_rows"].iloc[0]
+
+
+def test_ratios_are_against_the_yardstick_on_rows_that_both_solved(lines: pd.DataFrame) -> None:
+    by = lines.set_index(["method", "seed"])
+    assert (by.loc["greedy", RATIOS] == 1.0).all(axis=None)
+    for seed in (0, 1):  # all of them solved all rows
+        ours, theirs = by.loc["nearest-ct", :].loc[seed], by.loc["greedy", :].loc[seed]
+        assert ours["validity"] == theirs["validity"] == 1.0
+        assert ours["L0 ratio"] == pytest.approx(ours["L0"] / theirs["L0"])
+        assert ours["L1 ratio"] == pytest.approx(ours["L1"] / theirs["L1"])
+
+
+def test_a_method_that_did_not_run_has_no_ratio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = Plan(["diabetes/ada"], ["deepfool", "greedy"], [0], rows=5)
+    monkeypatch.setitem(MEASUREMENTS, "small", lambda tasks, seeds: [plan])
+    line = measure("small", tmp_path).set_index("method").loc["deepfool"]
+    assert line["state"] == "skipped" and line[RATIOS].isna().all()
+
+
+def test_what_is_stored_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    monkeypatch.setitem(MEASUREMENTS, "small", lambda tasks, seeds: [Plan(["diabetes/ada"], QUICK[:2], seeds, rows=5)])
+    options = {"seeds": [0], "progress": lambda done, of, unit, rows: ran.append(unit.method.label)}
+    first = measure("small", tmp_path, **options)
+    assert sorted(ran) == sorted(QUICK[:2])
+    again = measure("small", tmp_path, **options)
+    assert len(ran) == 2
+    pd.testing.assert_frame_equal(first, again)
+
+
+def test_the_floor_stands_beside_the_methods_on_trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = ("diabetes/ada", "breast_cancer/mlp")
+    monkeypatch.setitem(MEASUREMENTS, "inside", lambda *_: [Plan(tasks, ["greedy"], [0], rows=4)])
+    known = measure("inside", tmp_path).set_index("task")["floor known"]
+    assert known["diabetes/ada"] == 4 and np.isnan(known["breast_cancer/mlp"])
+
+
+# What units can say for them.
+
+
+def test_masks_freeze_a_half_of_the_features_without_a_new_fit() -> None:
+    task = load_task("diabetes/ada", 0)
+    unit = Unit(task, Method.parse("greedy:quantiles=5"), seed=0, rows=20, masks=2)
+    rows = pd.DataFrame(judge(unit, task))
+    assert rows["instance"].tolist() == list(range(40)) and (rows["instances"] == 40).all()
+    assert (rows["violations"] == 0).all() and rows["valid"].any() and not rows["valid"].all()
+    rng, free = np.random.default_rng(0), [feature.name for feature in task.space.features if not feature.immutable]
+    explainer = make_explainer("greedy", task.model, task.space, quantiles=5, seed=0).fit(task.X_train)
+    for part in (rows[:20], rows[20:]):
+        vary = [free[j] for j in rng.permutation(len(free))[: (len(free) + 1) // 2]]
+        expected = explainer.explain(task.X_test[:20], vary=vary)
+        assert part["valid"].tolist() == expected.found[:, 0].tolist()
+        assert part["rows"].tolist() == expected.rows_queried.tolist()
+
+
+def test_the_judge_sees_a_change_of_a_frozen_feature(monkeypatch: pytest.MonkeyPatch) -> None:
+    from relax_plugin.baselines.greedy import Greedy
+
+    honest = Greedy.explain
+    monkeypatch.setattr(Greedy, "explain", lambda self, X, **asked: honest(self, X, **(asked | {"vary": None})))
+    task = load_task("diabetes/ada", 0)
+    rows = pd.DataFrame(judge(Unit(task, Method.parse("greedy"), 0, rows=20, masks=1), task))
+    assert rows["claimed"].all() and (rows["violations"] > 0).any()
+    assert not rows.loc[rows["violations"] > 0, "valid"].any()
+
+
+def test_options_after_fit_hold_for_explain_alone() -> None:
+    task, config = load_task("diabetes/ada", 0), ReLAXConfig(training="model", steps=2, episodes=8, start_pool=32)
+    policy = Method("policy", "relax-global", {"effort": "policy", "config": config})
+    both = replace(policy, label="both", after_fit={"effort": "search"})
+    stages = {m.label: {row["stage"] for row in judge(Unit(task, m, 0, rows=20), task)} for m in (policy, both)}
+    assert stages["policy"] <= {"policy", ""} and "search" in stages["both"]
+
+
+def test_a_task_of_labels_alone_has_the_same_rows_and_answers() -> None:
+    scored, labels = load_task("diabetes/ada", 0), load_task("diabetes/ada:labels", 0)
+    assert labels.name == "diabetes/ada:labels" and labels.X_test is scored.X_test
+    assert (labels.model(scored.X_test) == scored.model.predict(scored.X_test)).all()
+
+
+def test_the_controls_are_what_they_say() -> None:
+    from relax_plugin.registry import read_method
+
+    names = [read_method(text) for text in measurements.CONTROLS]
+    assert all(options["fallback"] is False for _, options in names)
+    assert names[-1][1] == {"fallback": False, "config.training": "model", "config.steps": 1}
