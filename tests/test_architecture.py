@@ -200,8 +200,8 @@ LEFT_OUT = {
 TESTED_BY = {
     "adapters/test_dice": ["adapters.dice_interfaces"],
     "agent/test_environment": ["agent.starts", "search.actions", "search.state"],
-    "agent/test_explainer": ["search.searcher"],
-    "agent/test_training": ["agent.config", "agent.history", "agent.networks"],
+    "agent/test_explainer": ["agent.policy"],
+    "agent/test_training": ["agent.history", "agent.networks"],
     "baselines/test_feat_tweak": ["baselines.tree_explainer"],
     "commands/test_commands": [
         *("cli", "commands.bench", "commands.demo", "commands.figures", "commands.first_look", "commands.list_"),
@@ -210,13 +210,14 @@ TESTED_BY = {
     "commands/test_explain": [
         *("commands.found", "commands.models", "commands.request", "commands.request_of_model", "commands.rows"),
     ],
-    "contract/test_every_explainer": ["base", "problem"],
+    "contract/test_every_explainer": ["base"],
+    "contract/test_blackbox": ["answers"],
     "contract/test_exact_numbers": ["columns"],
+    "contract/test_features": ["inference"],
     "contract/test_reported_faults": ["errors"],
     "contract/test_results": ["tables"],
-    "contract/test_strangers": ["registry"],
     "evaluation/test_damaged_results": ["evaluation.store", "files"],
-    "evaluation/test_metrics": ["evaluation.controls", "evaluation.figures"],
+    "evaluation/test_tables": ["evaluation.schema"],
     "evaluation/test_runner": ["evaluation.plan", "evaluation.units"],
     "pages/test_methods": ["pages.method_card", "pages.table_columns"],
     "pages/test_plane": ["evaluation.toy"],
