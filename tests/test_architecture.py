@@ -1,4 +1,7 @@
-"""Which room may import which: flat files are the contract, folders are rooms."""
+"""Which room may import which: flat files are the contract, folders are rooms.
+
+Run as a script, this prints the layers of the import graph: `python tests/test_architecture.py`.
+"""
 
 import ast
 import re
@@ -147,17 +150,21 @@ def test_every_lazy_door_is_used() -> None:
         assert there in {room(other) for other in imported(MODULES[here].read_text())}, (here, there)
 
 
-def test_there_is_no_cycle_of_imports() -> None:
-    """Lazy or not: whoever reads a module can read what it needs before it."""
+def layers() -> tuple[list[list[str]], list[str]]:
+    """The modules, lowest first: each needs only lower ones, doors and types aside. And those left over in a cycle."""
     behind_doors = {(here, other) for here in IMPORTS for other in IMPORTS[here] if (here, room(other)) in LAZY_DOORS}
     passed = behind_doors | {(here, other) for here, path in MODULES.items() for other in only_for_types(path)}
     left = {here: {other for other in IMPORTS[here] if (here, other) not in passed} for here in IMPORTS}
-    while True:
-        free = {name for name, others in left.items() if not others & set(left)}
-        if not free:
-            break
+    found = []
+    while free := sorted(name for name, others in left.items() if not others & set(left)):
+        found.append(free)
         left = {name: others for name, others in left.items() if name not in free}
-    assert not left, left
+    return found, sorted(left)
+
+
+def test_there_is_no_cycle_of_imports() -> None:
+    """Lazy or not: whoever reads a module can read what it needs before it."""
+    assert layers()[1] == []
 
 
 def only_for_types(path: Path) -> set[str]:
@@ -178,6 +185,18 @@ def test_there_are_few_flat_modules_and_each_says_what_it_is_for() -> None:
     for name, path in MODULES.items():
         told = ast.get_docstring(ast.parse(path.read_text()))
         assert told and told.splitlines()[0].endswith((".", "?")), name
+
+
+def test_the_walk_of_contributing_names_what_there_is() -> None:
+    walk = (ROOT / "CONTRIBUTING.md").read_text().partition("## The walk")[2].partition("\n## ")[0]
+    steps = [line for line in walk.splitlines() if re.match(r"\d\. ", line)]
+    assert 10 <= len(steps) <= 16, "short enough to remember"
+    for step in steps:
+        path, names = ([*re.findall(r"`([^`]+)`", step), ""])[:2]
+        source = (ROOT / "relax_plugin" / path).read_text()
+        for name in re.findall(r"\w+", names.partition(":")[0]):
+            assert name in source, (path, name)
+    assert all((ROOT / "relax_plugin" / path).is_file() for path in re.findall(r"[\w/]+\.py", walk))
 
 
 def test_the_map_of_rooms_in_contributing_is_that_of_the_tree() -> None:
@@ -300,3 +319,8 @@ def test_every_room_has_tests_in_the_quick_tier(folder: str) -> None:
 )
 def test_what_the_quick_tier_leaves_out_is_seen(source: str, quick: list[str]) -> None:
     assert quick_tests(source) == quick
+
+
+if __name__ == "__main__":
+    for number, names in enumerate(layers()[0]):
+        print(f"{number:2}  {', '.join(name or 'relax_plugin' for name in names)}")
