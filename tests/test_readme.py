@@ -124,6 +124,7 @@ def test_code_of_a_toolkit_runs_on_after_its_line_is_changed(host, line, tmp_pat
 # "The paper, reproduced": its table says what the committed results say.
 
 
+@pytest.mark.slow
 def test_the_verdicts_of_the_readme_are_those_of_the_committed_tables():
     folder = Folder(README.parent / "reproduction" / "full")
     tables = {name: folder.read(name) for name in TABLES if folder.has(name)}

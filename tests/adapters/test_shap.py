@@ -139,6 +139,7 @@ def test_cost_is_two_to_the_changed_features_and_batches_change_nothing(monkeypa
     assert max(len(rows) for rows in model.seen) < 100 + 32
 
 
+@pytest.mark.slow
 def test_many_changed_features_are_sampled_by_shap_and_a_warning_says_so() -> None:
     start, ends = tiny.gaussian_rows(4, 5, seed=5), tiny.gaussian_rows(4, 5, seed=6)[:, None]
     ends[0, 0, 2:] = start[0, 2:]
