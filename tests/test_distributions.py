@@ -158,6 +158,7 @@ def test_every_requirement_is_pinned_and_no_registry_is_named() -> None:
     assert not re.search(r"://|--|^/|@", re.sub(r"(?m)^#.*$", "", constraints))
 
 
+@pytest.mark.slow
 def test_installed_versions_agree_with_each_other(tmp_path: Path) -> None:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("this environment was made without torch, which pip would miss")

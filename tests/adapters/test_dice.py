@@ -194,6 +194,7 @@ def test_rows_without_any_category_are_explained() -> None:
         exp.generate_counterfactuals(ROWS[["age"]].assign(height=1.0), 1)
 
 
+@pytest.mark.slow
 def test_the_order_of_the_querys_columns_does_not_matter() -> None:
     exp, queries = trained("binary"), ROWS[5:25]
     plain, turned = (exp.generate_counterfactuals(rows, 1) for rows in (queries, queries[FEATURES[::-1]]))
@@ -341,6 +342,7 @@ def test_the_random_seed_repeats_an_answer_and_post_hoc_sparsity_changes_nothing
     assert not first.equals(ask(random_seed=4))
 
 
+@pytest.mark.slow
 def test_a_batch_is_one_roll_out() -> None:
     exp = trained("forest")
     calls = []
@@ -511,6 +513,7 @@ def test_rows_that_dice_refuses_are_refused_wherever_they_stand() -> None:
         ReLAXDice(exp.data_interface, constant, "greedy").generate_counterfactuals(ROWS[:2], 1)
 
 
+@pytest.mark.slow
 def test_data_interfaces_rule_precision_and_ranges() -> None:
     model, outcome = pipeline("binary")
     interface = data(outcome, continuous_features_precision={"debt": 1}, permitted_range={"income": [45, 55]})

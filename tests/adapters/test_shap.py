@@ -139,6 +139,7 @@ def test_cost_is_two_to_the_changed_features_and_batches_change_nothing(monkeypa
     assert max(len(rows) for rows in model.seen) < 100 + 32
 
 
+@pytest.mark.slow
 def test_many_changed_features_are_sampled_by_shap_and_a_warning_says_so() -> None:
     start, ends = tiny.gaussian_rows(4, 5, seed=5), tiny.gaussian_rows(4, 5, seed=6)[:, None]
     ends[0, 0, 2:] = start[0, 2:]
@@ -196,6 +197,7 @@ def test_plot_of_shap_draws_it(plot: str, mixed: shap.Explanation) -> None:
     assert file.getvalue().count(b"<path") > 20
 
 
+@pytest.mark.slow
 def test_agreement_is_full_where_only_the_first_feature_matters() -> None:
     explainer = make_explainer("greedy", lambda x: np.eye(2)[(x[:, 0] > 0).astype(int)]).fit(ROWS)
     made = compare_with_shap(explainer, ROWS[:20])
@@ -218,6 +220,7 @@ def test_agreement_counts_pairs_of_a_changed_and_an_unchanged_feature(monkeypatc
     assert table[["changed", "overlap", "by_chance", "agreement"]].iloc[0].tolist() == [2.0, 0.5, 0.4, 5 / 6]
 
 
+@pytest.mark.slow
 def test_compared_values_are_shaps_own_and_queries_without_counterfactual_are_nan() -> None:
     queries = tiny.gaussian_rows(12, 5, seed=4)
     explainer = make_explainer("greedy", tiny.two_class_probabilities, goal=Goal.to(1), max_changes=1).fit(ROWS)

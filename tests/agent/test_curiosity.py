@@ -39,6 +39,7 @@ def test_novelty_falls_with_visits_and_stays_high_where_nobody_was():
     assert (novelty.novelty(unseen).median() > novelty.novelty(visited).max()).item()
 
 
+@pytest.mark.slow
 def test_the_target_network_is_never_trained():
     novelty = distillation()
     before = [weight.clone() for weight in novelty.target.parameters()]

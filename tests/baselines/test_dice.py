@@ -62,6 +62,7 @@ def test_each_query_pays_for_its_own_rows_and_is_explained_alike_alone_or_in_a_b
         assert (alone.values == batch.values[[query]]).all()
 
 
+@pytest.mark.slow
 @every_method
 def test_what_may_change_and_into_what_is_handed_to_dice(name: str) -> None:
     space = FeatureSpace.infer(MIXED, increase_only=["age"])

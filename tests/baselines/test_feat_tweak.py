@@ -141,6 +141,7 @@ def test_vectorised_paths_equal_the_loop(name: str, kind: str, margins: tuple[fl
         assert np.allclose(sorted(fast.tolist()), sorted(row for _, row in slow)) or len(slow) == 0
 
 
+@pytest.mark.slow
 def test_the_cheapest_that_the_ensemble_confirms_is_delivered() -> None:
     model = MODELS["forest"].fit(ROWS, TARGETS["two"])
     trees = read_trees(model)

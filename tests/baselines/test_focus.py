@@ -116,6 +116,7 @@ def test_every_family_is_turned_with_one_setting(name: str, kind: str) -> None:
     assert (model.predict(result.frame[NAMES]) != model.predict(ROWS[:30])[result.found[:, 0]]).all()
 
 
+@pytest.mark.slow
 def test_a_target_of_its_own_is_reached() -> None:
     model = RandomForestClassifier(20, random_state=0).fit(ROWS, TARGETS["three"])
     targets = (model.predict(ROWS[:20]) + 1) % 3

@@ -160,6 +160,7 @@ def test_what_a_model_does_instead_of_answering_is_said(name, act, sentence):
     assert np.array_equal(explainer.explain(ROWS[:24]).values, expected.values), "the explainer is as it was"
 
 
+@pytest.mark.slow
 def test_a_model_that_hangs_for_a_second_is_waited_for():
     model = Failing(lambda answer: time.sleep(1.0) or answer)
     explainer = make_explainer("nearest-ct", model).fit(ROWS)

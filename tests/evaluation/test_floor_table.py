@@ -78,6 +78,7 @@ def test_a_seed_that_failed_is_not_at_the_floor(monkeypatch: pytest.MonkeyPatch)
     assert list(table.index) == ["greedy", "lore"]
 
 
+@pytest.mark.slow
 def test_a_floor_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = load_task("diabetes/ada")
     first = stored_floor(task, 0, 12, tmp_path, 1)

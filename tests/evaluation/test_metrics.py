@@ -70,6 +70,7 @@ def test_without_queries_there_are_no_shares():
 QUERIES = st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.integers(0, 50), st.sampled_from("abc")), min_size=1)
 
 
+@pytest.mark.slow
 @given(QUERIES, st.randoms(use_true_random=False))
 def test_shares_are_counts_over_all_queries_in_any_order(queries, random):
     for _ in range(2):

@@ -98,6 +98,7 @@ def test_a_unit_gives_one_row_for_each_instance(worker: Worker) -> None:
     assert all(row["task_seconds"] >= 0 for row in rows)
 
 
+@pytest.mark.slow
 def test_a_worker_is_used_again_and_has_one_thread(pool: Pool, note: Path) -> None:
     for _ in range(2):
         pool.run(unit("stepping", note=str(note)), None)
@@ -299,6 +300,7 @@ def test_a_worker_that_a_closed_pool_ended_while_it_started_is_not_started_again
     assert (rows[0]["state"], pool.busy, pool.idle) == ("crashed", set(), [])
 
 
+@pytest.mark.slow
 def test_a_task_whose_library_is_absent_is_skipped(slow_starter: Worker) -> None:
     (row,) = slow_starter.run(unit("stepping", task="wave2/xgb"), None)
     assert row["state"] == "skipped"

@@ -91,6 +91,7 @@ def shares_by_seed(rows, task, method, solved) -> np.ndarray:
     )
 
 
+@pytest.mark.slow
 def test_every_figure_says_what_it_shows_in_a_panel_for_each_task(rows) -> None:
     shown = {
         tradeoff: ["Solved with at most k changes"] * 2,
@@ -109,6 +110,7 @@ def test_every_figure_says_what_it_shows_in_a_panel_for_each_task(rows) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_tradeoff_is_the_share_solved_with_at_most_k_changes(rows) -> None:
     axes = tradeoff(rows).axes[0]
     assert list(lines_of(axes)) == list(sample_rows.METHODS)

@@ -123,6 +123,7 @@ def test_every_id_occurs_once_and_every_reference_has_its_target(text, page) -> 
     assert targets <= set(ids)
 
 
+@pytest.mark.slow
 def test_same_rows_give_the_same_file(rows, text) -> None:
     again = render(rows, title="Loans & prices", command="relax-plugin bench --seeds 2", versions={"numpy": "2.4.6"})
     assert again == text
@@ -199,6 +200,7 @@ def test_what_is_needed_to_reproduce_is_there(page, rows, without_matplotlib) ->
     assert "machine a small one" in bare.text and "A note." in bare.text
 
 
+@pytest.mark.slow
 def test_names_that_are_markup_stay_text(rows, page) -> None:
     text = render(renamed(rows), title=EVIL, note=EVIL, command=EVIL, versions={EVIL: EVIL}, machine=EVIL)
     evil = Page(text)

@@ -159,6 +159,7 @@ def test_too_few_rows_are_refused_by_their_number():
     assert world.fit(values, answer).agreement.rows == LEAST_ROWS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["two classes", "three classes", "decision", "labels", "numbers"])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())

@@ -260,6 +260,7 @@ def test_an_easy_model_is_imagined_by_itself(caplog):
     assert not caplog.records
 
 
+@pytest.mark.slow
 def test_labels_alone_are_imagined_only_if_asked_for(caplog):
     asked = fitted(Counting(two_class_labels), training="imagined")
     assert asked.fit_rows_ == asked.model.rows == 1000  # a label tells little: the whole budget is asked
