@@ -19,7 +19,7 @@ class RandomOrder(GuidedExplainer):
         self._prepare(values)
 
     def _ranker(self, wide: bool) -> Ranker:
-        return RandomRanker(self.observer_, np.random.default_rng(self.seed))
+        return RandomRanker(self.observer_, np.random.default_rng(int(self.seed)))
 
 
 class RandomRanker:
