@@ -48,7 +48,7 @@ class RandomOrder(CounterfactualExplainer):
         return fill_slots(problem, n, searcher.search, rng)
 
     def _ranker(self, wide: bool) -> Ranker:
-        return RandomRanker(self.observer_, np.random.default_rng(self.seed))
+        return RandomRanker(self.observer_, np.random.default_rng(int(self.seed)))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
