@@ -165,8 +165,7 @@ def speeds(group: str | tuple[str, ...], columns: Mapping[str, Callable[[Any], s
     lines = pd.read_csv(SPEED).assign(cpu_seconds=lambda table: table["seconds"] / table["wall_over_cpu"])
     lines = lines[lines["group"].str.startswith(group)]
     one = lines.iloc[0]
-    when = f"{one['measured'][:10]}, at a mean load of {one['load']:.1f}"
-    where = f"Measured on {one['machine']}, {when}; CPU seconds of one thread."
+    where = f"CPU seconds of one thread; {one['machine']}, {one['measured'][:10]}, mean load {one['load']:.1f}."
     cells = [[cell(line) for cell in columns.values()] for _, line in lines.iterrows()]
     return f"{markdown(list(columns), cells)}\n\n{where}"
 
