@@ -293,6 +293,7 @@ def test_three_classes_are_targeted_by_one_agent():
     assert untargeted.found.mean() >= found.found.mean()
 
 
+@pytest.mark.slow
 def test_a_regressor_is_shifted():
     found = fitted(BlackBox(tiny.numbers, task="regression"), goal=Goal.shift(2.0)).explain(QUERIES)
     assert found.found.mean() > 0.9
@@ -481,6 +482,7 @@ def test_every_kind_of_model_survives_saving(model, options, tmp_path):
     same_answers(explainer.explain(QUERIES[:8]), loaded.explain(QUERIES[:8]))
 
 
+@pytest.mark.slow
 def test_a_torch_module_is_read_as_it_was_when_fitted(tmp_path):
     """One row whose logit lies between 0 and 1 must not make the module look like one that gives probabilities."""
     module = torch.nn.Linear(4, 1)

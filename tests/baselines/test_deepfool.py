@@ -218,6 +218,7 @@ REGRESSOR = make_pipeline(
 ).fit(ROWS, 10 * np.tanh(ROWS[:, 0] + ROWS[:, 1] / 40))
 
 
+@pytest.mark.slow
 def test_a_shift_is_reached() -> None:
     queries = ROWS[:60]
     result = DeepFool(REGRESSOR, goal=Goal.shift(4.0)).fit(ROWS).explain(queries)

@@ -217,6 +217,7 @@ def test_a_target_class_with_a_least_probability_is_reached() -> None:
     assert (reached[np.arange(found.sum()), targets[found]] >= 0.8).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("goal", [Goal.shift(2.0), Goal.between(0.5, 0.6), Goal.between(2.0, np.inf)], ids=str)
 def test_a_number_is_moved(goal: Goal) -> None:
     regressor = MLPRegressor(hidden_layer_sizes=(20,), solver="lbfgs", max_iter=200, random_state=0)

@@ -59,6 +59,7 @@ def test_a_model_that_misbehaves_is_quoted_in_a_sentence(
     assert "Traceback" not in err and out == "" and not Path("out.csv").exists()
 
 
+@pytest.mark.slow
 def test_a_model_that_hangs_for_a_second_is_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     joblib.dump(Misbehaving("hangs"), "slow.joblib")

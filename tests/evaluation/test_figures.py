@@ -93,6 +93,7 @@ def test_the_spread_is_that_over_seeds() -> None:
     assert "0.950 ± 0.071" in TABLES["local"](pd.DataFrame(lines).assign(measurement="local"))
 
 
+@pytest.mark.slow
 def test_the_command_prints_stored_tables_and_runs_nothing(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +112,7 @@ def test_a_folder_without_figures_is_refused(tmp_path: Path, capsys: pytest.Capt
     assert "holds no figures" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_command_keeps_lines_and_says_how_they_came_about(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -197,6 +197,7 @@ def test_model_rows_and_calls_are_those_the_model_saw_and_the_judges_own_are_not
     assert model.rows > fit["fit_rows"] + explain["explain_rows"], "the judge asked the model for itself"
 
 
+@pytest.mark.slow
 def test_fit_and_explain_are_timed_apart_on_the_wall_and_on_the_processor() -> None:
     pause = 0.8
 
