@@ -104,6 +104,7 @@ def test_index_is_kept_and_rows_without_counterfactual_are_nan(model: Model) -> 
     assert (model.predict_proba(cfs.dropna()).argmax(axis=1) == 1).all()
 
 
+@pytest.mark.slow
 def test_unchanged_cells_are_the_factuals_own_and_immutables_never_change(model: Model) -> None:
     factuals = negatives(model).iloc[:30]
     frozen = [column for column in model.feature_input_order if column == "gain" or column.startswith("work")]
@@ -127,6 +128,7 @@ def test_one_hot_columns_stay_a_one_hot_code_and_count_as_one_change(model: Mode
     assert (cfs[columns] != factuals.loc[cfs.index, columns]).any(axis=None)  # or the line above shows nothing
 
 
+@pytest.mark.slow
 def test_factuals_may_have_further_columns_in_any_order(model: Model) -> None:
     factuals = negatives(model).iloc[:5]
     shuffled = factuals.assign(note="x")[[model.data.target, "note", *sorted(model.feature_input_order)]]

@@ -78,6 +78,7 @@ def test_action_inputs_carry_the_chosen_action_and_its_parameter():
     assert seen.tolist() == [[[0.5, -1.0, 0, 0, 1, 0, 0, 0.25]]]
 
 
+@pytest.mark.slow
 def test_action_curiosity_reaches_only_the_parameters():
     """The policy may seek new parameters; it must not make the predictor worse to look new."""
     novelty = distillation(inputs=4 + 2 * 3)

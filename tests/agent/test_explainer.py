@@ -62,6 +62,7 @@ def test_the_policy_asks_at_most_max_changes_times(max_changes):
     np.testing.assert_array_equal(model.seen[-1], found.frame[explainer.space_.names].to_numpy())
 
 
+@pytest.mark.slow
 def test_refined_is_never_less_sparse_nor_farther_than_the_policy(two_class):
     policy = with_effort(two_class, "policy").explain(QUERIES)
     refined = with_effort(two_class, "refined").explain(QUERIES)

@@ -198,6 +198,7 @@ def test_a_feature_without_room_leaves_its_place_to_the_next() -> None:
     assert set(result.changes()["feature"]) == {"x3"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_no_more_than_max_changes_are_made(most: int) -> None:
     result = Grace(CURVED, max_changes=most).fit(ROWS).explain(ROWS[:60])
@@ -207,6 +208,7 @@ def test_no_more_than_max_changes_are_made(most: int) -> None:
     assert most > 1 or len(unsolved)
 
 
+@pytest.mark.slow
 def test_a_target_class_with_a_least_probability_is_reached() -> None:
     queries = ROWS[:60]
     targets = (CURVED.predict(queries) + 1 + np.arange(60) % 2) % 3

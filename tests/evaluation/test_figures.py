@@ -47,6 +47,7 @@ def cells_of(table: str) -> list[list[str]]:
     return [[cell.strip() for cell in text.strip("|\n").split("|")] for text in table.splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_is_narrow_and_leaves_nothing_out(name: str, folder: Path) -> None:
     heading, rule, *lines = cells_of(TABLES[name](stored(folder)))
@@ -60,6 +61,7 @@ def test_every_measurement_has_a_table() -> None:
     assert {table.measurement for table in TABLES.values()} == set(measured.MEASUREMENTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_of_what_was_not_run_a_table_shows_dashes(name: str, folder: Path) -> None:
     lines = stored(folder)

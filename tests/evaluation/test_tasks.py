@@ -60,6 +60,7 @@ def test_boston_error_is_about_that_of_the_paper() -> None:
     assert root_mean_squared_error(task.y_test, task.model.predict(task.X_test)) < 4.5
 
 
+@pytest.mark.slow
 def test_boston_without_a_number_is_the_middle_shift() -> None:
     assert load_task("boston/mlp") is load_task("boston/mlp-0.4")
 

@@ -29,6 +29,7 @@ def test_the_trade_off_is_held_only_if_all_intervals_part() -> None:
     assert "behind lore on sonar/mlp at k = 1" in lost.evidence
 
 
+@pytest.mark.slow
 def test_where_greedy_wins_it_is_said() -> None:
     beaten = claim_of("sparsity", made_up({"relax-global": 0.7, "greedy": 0.9}), "greedy search")
     assert beaten.status == "reversed"

@@ -195,6 +195,7 @@ def test_probabilities_beyond_the_grain_are_clipped_to_it_and_a_label_alone_is_a
     np.testing.assert_allclose(world.targets(Answer(sure.output)), [[-LABEL_LOGIT / 2, LABEL_LOGIT / 2]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["mixed classes", "mixed numbers", "labels"])
 @pytest.mark.parametrize("block", [7, 16_384])
 def test_moves_are_predicted_as_the_moved_rows_are(task, block, monkeypatch):

@@ -383,6 +383,7 @@ def test_a_world_model_survives_saving(kind, tmp_path):
     same_answers(explainer.explain(rows[:20], n=2), loaded.explain(rows[:20], n=2))
 
 
+@pytest.mark.slow
 def test_a_file_without_a_world_model_is_read(tmp_path):
     explainer = fitted(training="model")
     explainer.save(tmp_path / "agent")
