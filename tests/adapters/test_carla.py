@@ -93,6 +93,7 @@ def test_code_of_a_carla_user_runs_unchanged(model: Model, hyperparams: dict) ->
     assert (distances > 0).all()
 
 
+@pytest.mark.slow
 def test_index_is_kept_and_rows_without_counterfactual_are_nan(model: Model) -> None:
     factuals = negatives(model).iloc[:20].set_axis([f"person {i % 7}" for i in range(20)])
     method = ReLAXRecourse(model, {**GREEDY, "options": {"max_changes": 1}})
@@ -162,6 +163,7 @@ def test_fitted_explainer_is_used_as_it_is() -> None:
     np.testing.assert_array_equal(cfs.to_numpy(), expected.values[:, 0])
 
 
+@pytest.mark.slow
 def test_explainer_that_does_not_fit_the_model_is_refused() -> None:
     model = Model(Data("if_binary"))
     x = model.data.df_train[CONTINUOUS]

@@ -498,6 +498,7 @@ def test_a_torch_module_is_read_as_it_was_when_fitted(tmp_path):
     np.testing.assert_array_equal(explainer.explain(QUERIES).scores_before, loaded.explain(QUERIES).scores_before)
 
 
+@pytest.mark.slow
 def test_the_file_holds_data_and_no_code(saved):
     """Eight bytes, a JSON header, and exactly the numbers the header announces: there is no room for a pickle."""
     _, path = saved

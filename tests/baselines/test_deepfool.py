@@ -247,6 +247,7 @@ def test_one_step_is_enough_for_a_linear_regressor() -> None:
 # Sparsity, costs, options.
 
 
+@pytest.mark.slow
 def test_reverted_leaves_only_changes_that_are_needed() -> None:
     queries = FRAME[:40]
     raw = DeepFool(MIXED).fit(FRAME).explain(queries)

@@ -153,6 +153,7 @@ def test_the_first_k_that_flips_is_taken() -> None:
     assert result.stage[found, 0].tolist() == [f"{int(k)} by gradient" for k in result.sparsity[found, 0]]
 
 
+@pytest.mark.slow
 def test_far_fewer_features_than_deepfool() -> None:
     sparse, dense = Grace(CURVED).fit(ROWS).explain(ROWS[:80]), DeepFool(CURVED).fit(ROWS).explain(ROWS[:80])
     assert sparse.found.mean() > 0.9
@@ -162,6 +163,7 @@ def test_far_fewer_features_than_deepfool() -> None:
 # Constraints and goals.
 
 
+@pytest.mark.slow
 def test_every_constraint_is_kept() -> None:
     frame = pd.DataFrame(
         {
@@ -237,6 +239,7 @@ def test_a_number_is_moved(goal: Goal) -> None:
 # Costs and options.
 
 
+@pytest.mark.slow
 def test_the_black_box_is_asked_only_to_confirm() -> None:
     explainer = Grace(CURVED).fit(ROWS)
     explainer.network_.spent = 0

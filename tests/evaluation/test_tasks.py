@@ -65,6 +65,7 @@ def test_boston_without_a_number_is_the_middle_shift() -> None:
     assert load_task("boston/mlp") is load_task("boston/mlp-0.4")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["breast_cancer/rf", "boston/mlp", "german/rf"])
 def test_split_is_seventy_to_thirty_and_disjoint(name: str) -> None:
     task = load_task(name)
