@@ -80,11 +80,13 @@ types: venv
 	cd $(TYPECHECK) && $(CURDIR)/$(BIN)/mypy --strict --config-file $(CURDIR)/pyproject.toml \
 		--cache-dir $(CURDIR)/.mypy_cache -p relax_plugin
 
-# Speed: every benchmark as JSON, and the ratios of what was measured side by side.
+# Speed: every benchmark as JSON, and the ratios of what was measured side by side. KEEP=docs/results/speed.csv stores
+# them for the documentation; BENCHMARKS=tests/benchmarks/test_speed_of_adapters.py is less.
+BENCHMARKS ?= tests/benchmarks
 bench: venv
 	mkdir -p $(BENCH_OUTPUT)
-	$(BIN)/python -m pytest tests/benchmarks --benchmark-only --benchmark-json=$(BENCH_OUTPUT)/benchmarks.json
-	$(BIN)/python tests/benchmarks/ratios.py $(BENCH_OUTPUT)/benchmarks.json
+	$(BIN)/python -m pytest $(BENCHMARKS) --benchmark-only --benchmark-json=$(BENCH_OUTPUT)/benchmarks.json
+	$(BIN)/python tests/benchmarks/ratios.py $(BENCH_OUTPUT)/benchmarks.json $(if $(KEEP),--keep $(KEEP))
 
 # Random spaces, models, goals and methods against an oracle of its own, for HOURS; SEED=... runs one round again.
 HOURS ?= 0.5

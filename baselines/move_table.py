@@ -27,8 +27,13 @@ class MoveTable(CounterfactualExplainer):
 
     Parameters
     ----------
-    model, space, goal, max_changes, rows_per_instance, fallback, seed
-        As for every search.
+    model, space, goal, max_changes, seed
+        As for every explainer.
+    rows_per_instance : int
+        Model rows the search may spend on one query.
+    fallback : bool
+        Whether queries still unsolved get more rows: for a wider search, then, where the model gives scores, for greedy
+        search.
     """
 
     supports = Supports(labels_only=False)

@@ -21,7 +21,18 @@ from relax_plugin.search.state import Episodes, Observer
 
 
 class RandomOrder(CounterfactualExplainer):
-    """Actions in random order, each to its bound: a control, not a method to use."""
+    """Actions in random order, each to its bound: a control, not a method to use.
+
+    Parameters
+    ----------
+    model, space, goal, max_changes, seed
+        As for every explainer.
+    rows_per_instance : int
+        Model rows the search may spend on one query.
+    fallback : bool
+        Whether queries still unsolved get more rows: for a wider search, then, where the model gives scores, for greedy
+        search.
+    """
 
     def __init__(
         self,

@@ -1,18 +1,22 @@
 """Fill the tables of README.md and docs/ from the results in docs/results: `make tables`. No figure is typed.
 
-`<!-- table: NAME -->` … `<!-- end of table -->` is filled with what `TABLES[NAME]` gives. A table whose rows are not in
-docs/results yet is named in `WAITING` and left as it is: it is what its command once printed.
+`<!-- table: NAME -->` … `<!-- end of table -->` is filled with what `TABLES[NAME]` gives: `paper-…` from
+docs/results/paper (`make reproduce`), `figures-…` from docs/results/figures (`relax-plugin figures`), `speed-…` from
+docs/results/speed.csv (`make bench`).
 """
 
 import html
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
+from relax_plugin.evaluation import figures
+from relax_plugin.evaluation.measurements import POLICY, SEARCH
 from relax_plugin.files import write_text
 from relax_plugin.reproduction.report.files import verdict
 from relax_plugin.reproduction.report.tables import all_tables
@@ -21,6 +25,8 @@ from relax_plugin.reproduction.run import Folder
 
 DOCS = Path(__file__).resolve().parent
 PAPER = Folder(DOCS / "results" / "paper")
+FIGURES = DOCS / "results" / "figures"
+SPEED = DOCS / "results" / "speed.csv"
 BLOCK = re.compile(
     r"(?<=<!-- table: )(?P<name>[\w-]+)(?P<open> -->\n)(?P<table>.*?)(?=<!-- end of table -->)", re.DOTALL
 )
@@ -35,6 +41,19 @@ IN_SHORT = (  # of the small table: those that apply to every task
 )
 CAP = 5  # changes, of the small table
 QUICK_FIT = 0.1  # seconds, below which the small table does not mention it
+AIMS = (  # in imagination: what of which method was aimed at, on which tasks, and how it is written
+    ("validity, less that of greedy search", SEARCH, "at least", 0.0, "", "{:+.3f}"),
+    ("L0 ratio", SEARCH, "at most", 1.03, "", "{:.3f}"),
+    ("L1 ratio", SEARCH, "at most", 1.1, "", "{:.3f}"),
+    ("model rows a query", SEARCH, "at most", 40.0, "", "{:.1f}"),
+    ("CPU seconds of the fit", SEARCH, "at most", 15.0, "", "{:.1f}"),
+    ("validity of the agent alone", POLICY, "at least", 0.99, "boston/mlp-0.6", "{:.3f}"),
+)
+WAYS_THROUGH_DICE = {  # of the benchmark -> in code
+    "dice_ml random": '`dice_ml.Dice(method="random")`',
+    "relax, trained": '`Dice(method="relax")`, trained',
+    "relax, training included": "the same, training included",
+}
 LOOK = {"held": "success", "reached": "success", "compatible": "success", "held in part": "warning"}  # else failure
 
 
@@ -98,26 +117,133 @@ def section_of_the_paper(name: str) -> str:
     return "\n\n".join(parts)
 
 
+def runs(entries: Sequence[Mapping[str, Any]]) -> str:
+    """The commands behind stored results."""
+    lines = []
+    for entry in entries:
+        minutes = f"{entry['seconds'] / 60:.0f} min" if "seconds" in entry else ""
+        about = ", ".join(filter(None, [entry.get("commit"), minutes, entry.get("note")]))
+        lines.append([f"`{entry['command']}`", entry["started"][:16].replace("T", " "), about])
+    versions = ", ".join(f"{name} {version}" for name, version in entries[-1]["versions"].items())
+    table = markdown(["command", "started (UTC)", "commit, time"], lines)
+    return f"{table}\n\nOn {entries[-1]['machine']}: {versions}."
+
+
+@cache
+def measured() -> pd.DataFrame:
+    """The lines of the last full run of `relax-plugin figures`."""
+    return figures.stored(FIGURES)
+
+
+def figure(name: str) -> str:
+    """A table of `relax-plugin figures`, with what it is about."""
+    table = figures.TABLES[name]
+    assert (measured()["measurement"] == table.measurement).any(), f"{table.measurement}.csv is missing"
+    return f"**{table.about}**\n\n{table(measured()).rstrip()}"
+
+
+def aims() -> str:
+    """What was aimed at in imagination, and the task that is farthest from it."""
+    means = figures.TABLES["imagination"].means(measured())
+    means = means.rename(columns={"rows": "model rows a query", "fit CPU s": "CPU seconds of the fit"})
+    means["validity of the agent alone"] = means["validity"]
+    greedy = means.xs("greedy", level="method")["validity"]
+    means["validity, less that of greedy search"] = means["validity"].sub(greedy, level="task")
+    lines = []
+    for what, method, bound, aim, task, form in AIMS:
+        mine = means.xs(method, level="method")[what]
+        mine = mine[[task]] if task else mine
+        reached = mine <= aim if bound == "at most" else mine >= aim
+        farthest = mine.idxmax() if bound == "at most" else mine.idxmin()
+        told = f"{form.format(mine[farthest])} ({farthest})"
+        lines.append([what, f"{bound} {aim:g}", f"{reached.sum()} of {len(mine)}", told])
+    return markdown(["what", "aim", "tasks that reach it", "farthest from it"], lines)
+
+
+def speeds(group: str | tuple[str, ...], columns: Mapping[str, Callable[[Any], str]]) -> str:
+    """A table of the benchmarks whose group begins so: a column for each heading, and where it was measured."""
+    lines = pd.read_csv(SPEED).assign(cpu_seconds=lambda table: table["seconds"] / table["wall_over_cpu"])
+    lines = lines[lines["group"].str.startswith(group)]
+    one = lines.iloc[0]
+    where = f"CPU seconds of one thread; {one['machine']}, {one['measured'][:10]}, mean load {one['load']:.1f}."
+    cells = [[cell(line) for cell in columns.values()] for _, line in lines.iterrows()]
+    return f"{markdown(list(columns), cells)}\n\n{where}"
+
+
+def cpu_seconds(line: Any) -> str:
+    return f"{line['cpu_seconds']:,.2f}" if line["cpu_seconds"] < 1 else f"{line['cpu_seconds']:,.1f}"
+
+
+def cpu_rate(line: Any) -> str:
+    return f"{line['rows'] / line['cpu_seconds']:,.0f}"
+
+
+def number(name: str, form: str) -> Callable[[Any], str]:
+    return lambda line: form.format(line[name])
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "methods-in-short": methods_in_short,
+    "paper-runs": lambda: runs(PAPER.notes.read()),
     "paper-claims": partial(verdict_in_short, targets=False),
     "paper-targets": partial(verdict_in_short, targets=True),
     **{
         f"paper-{name}": partial(section_of_the_paper, name)
         for name in ("models", "regression", "proximity", "architecture", "pretraining", "ablation")
     },
-}
-WAITING = {  # for rows in docs/results; until then, what their commands printed
-    "adapters-speed",
-    "bench-inside",
-    "bench-seven-tasks",
-    "figures-controls",
-    "figures-core",
-    "figures-imagination",
-    "figures-labels",
-    "figures-local",
-    "figures-masked",
-    "figures-rows-by-instances",
+    "figures-runs": lambda: runs(figures.notes(FIGURES).read()),
+    "figures-aims": aims,
+    **{f"figures-{name}": partial(figure, name) for name in figures.TABLES},
+    "speed-dice": partial(
+        speeds,
+        "a counterfactual for each of 1000 rows through DiCE",
+        {
+            "a counterfactual for each of 1,000 rows of german/rf": lambda line: WAYS_THROUGH_DICE[line["label"]],
+            "CPU s": cpu_seconds,
+            "times quicker": lambda line: f"{1 / line['cpu_ratio']:.0f}",
+            "validity": number("validity", "{:.3f}"),
+            "features changed": number("sparsity", "{:.2f}"),
+        },
+    ),
+    "speed-faces": partial(
+        speeds,
+        "faces of the same agent",
+        {"the same agent, 1,000 rows of wave2/xgb": number("label", "{}"), "added": number("overhead", "{:+.0%}")},
+    ),
+    "speed-batches": partial(
+        speeds,
+        "generation in large batches",
+        {
+            "method": number("label", "`{}`"),
+            "rows a CPU second": cpu_rate,
+            "validity": number("validity", "{:.3f}"),
+            "model rows a query": number("model_rows", "{:,.0f}"),
+        },
+    ),
+    "speed-instances": partial(
+        speeds,
+        "instances, policy of wave2/xgb",
+        {
+            "explained at once": number("label", "{}"),
+            "rows a CPU second": cpu_rate,
+            "peak of the process, MiB": number("peak_mebibytes", "{:,.0f}"),
+        },
+    ),
+    "speed-trees": partial(
+        speeds,
+        ("1 row of ", "200 rows of "),
+        {
+            "explained": lambda line: line["group"].partition(", tree")[0],
+            "the model is asked by": number("label", "{}"),
+            "CPU s": cpu_seconds,
+            "share of the library's": number("cpu_ratio", "{:.2f}"),
+        },
+    ),
+    "speed-floor": partial(
+        speeds,
+        "floor, breast_cancer/rf",
+        {"the floor of breast_cancer/rf": number("label", "{}"), "CPU s": cpu_seconds},
+    ),
 }
 
 
@@ -126,8 +252,6 @@ def filled(text: str) -> str:
 
     def anew(block: re.Match[str]) -> str:
         name = block["name"]
-        if name in WAITING:
-            return block[0]
         if name not in TABLES:
             raise LookupError(f"there is no table {name!r}; docs/tables.py has {', '.join(sorted(TABLES))}.")
         return f"{name}{block['open']}\n{TABLES[name]()}\n\n"

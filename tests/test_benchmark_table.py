@@ -71,6 +71,21 @@ def test_the_table_lies_beside_the_json(tmp_path, capsys):
     assert {file.name for file in tmp_path.iterdir()} == {"benchmarks.json", "ratios.csv"}
 
 
+def test_what_is_kept_says_how_busy_the_machine_was_and_loses_no_other_group(tmp_path):
+    path, kept = tmp_path / "benchmarks.json", tmp_path / "speed.csv"
+    for load, benchmarks in [
+        (0.5, [*GENERATION, benchmark("x", 8.0, group="fit")]),
+        (3.0, [benchmark("x", 4.0, group="fit")]),
+    ]:
+        path.write_text(json.dumps({"benchmarks": benchmarks, "machine_info": {"load": load}}))
+        main([str(path), "--keep", str(kept)])
+    table = pd.read_csv(kept)
+    assert table["label"].tolist() == ["greedy", "policy", "slow", "x"]
+    assert table["load"].tolist() == [0.5, 0.5, 0.5, 3.0]
+    assert table["seconds"].iloc[-1] == 4.0
+    assert table["versions"].str.contains("torch").all()
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"benchmarks": '])
 def test_another_file_is_refused_in_a_sentence(tmp_path, text):
     path = tmp_path / "benchmarks.json"

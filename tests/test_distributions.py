@@ -137,6 +137,7 @@ def test_wheel_says_where_the_project_and_the_paper_are(built: tuple[Path, Path,
     assert said["Paper"] == "https://arxiv.org/abs/2110.11960"
 
 
+@pytest.mark.slow
 def test_every_imported_library_is_declared() -> None:
     imported = set()
     for folder in CODE:
@@ -214,6 +215,7 @@ def test_the_oldest_python_is_among_the_supported_ones(minima: ModuleType) -> No
     assert metadata.metadata("relax-plugin")["Requires-Python"] == PROJECT["project"]["requires-python"]
 
 
+@pytest.mark.slow
 def test_an_absent_python_is_said_and_this_one_is_found() -> None:
     script = ROOT / ".ci" / "python_of"
     absent = subprocess.run([script, "3.0"], capture_output=True, text=True)

@@ -24,6 +24,7 @@ def test_importing_the_package_does_not_import_torch(tmp_path: Path) -> None:
     assert run_python(["-c", code], tmp_path).split() == ["False", "False"]
 
 
+@pytest.mark.slow
 def test_data_sets_load_without_torch(tmp_path: Path) -> None:
     code = "import sys; from relax_plugin.datasets import load; load('german').space; print('torch' in sys.modules)"
     assert run_python(["-c", code], tmp_path).split() == ["False"]

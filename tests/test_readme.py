@@ -139,6 +139,7 @@ def test_every_toolkit_has_a_line_to_change():
     assert list(SWAPS) == list(REST)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("host", "line"), [*((host, 1) for host in REST), *((host, 0) for host in INSTALLED)])
 def test_code_of_a_toolkit_runs_on_after_its_line_is_changed(host, line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -93,6 +93,7 @@ def test_code_of_a_carla_user_runs_unchanged(model: Model, hyperparams: dict) ->
     assert (distances > 0).all()
 
 
+@pytest.mark.slow
 def test_index_is_kept_and_rows_without_counterfactual_are_nan(model: Model) -> None:
     factuals = negatives(model).iloc[:20].set_axis([f"person {i % 7}" for i in range(20)])
     method = ReLAXRecourse(model, {**GREEDY, "options": {"max_changes": 1}})
@@ -104,6 +105,7 @@ def test_index_is_kept_and_rows_without_counterfactual_are_nan(model: Model) -> 
     assert (model.predict_proba(cfs.dropna()).argmax(axis=1) == 1).all()
 
 
+@pytest.mark.slow
 def test_unchanged_cells_are_the_factuals_own_and_immutables_never_change(model: Model) -> None:
     factuals = negatives(model).iloc[:30]
     frozen = [column for column in model.feature_input_order if column == "gain" or column.startswith("work")]
@@ -127,6 +129,7 @@ def test_one_hot_columns_stay_a_one_hot_code_and_count_as_one_change(model: Mode
     assert (cfs[columns] != factuals.loc[cfs.index, columns]).any(axis=None)  # or the line above shows nothing
 
 
+@pytest.mark.slow
 def test_factuals_may_have_further_columns_in_any_order(model: Model) -> None:
     factuals = negatives(model).iloc[:5]
     shuffled = factuals.assign(note="x")[[model.data.target, "note", *sorted(model.feature_input_order)]]
@@ -160,6 +163,7 @@ def test_fitted_explainer_is_used_as_it_is() -> None:
     np.testing.assert_array_equal(cfs.to_numpy(), expected.values[:, 0])
 
 
+@pytest.mark.slow
 def test_explainer_that_does_not_fit_the_model_is_refused() -> None:
     model = Model(Data("if_binary"))
     x = model.data.df_train[CONTINUOUS]

@@ -295,6 +295,7 @@ def test_a_cell_outside_the_permitted_range_that_may_not_vary_is_an_error() -> N
             exp.generate_counterfactuals(queries, 1, permitted_range=permitted, features_to_vary=["income"])
 
 
+@pytest.mark.slow
 def test_the_stopping_threshold_is_the_least_probability_of_the_desired_class() -> None:
     exp = trained("binary")
     rows = pd.concat(found(exp.generate_counterfactuals(ROWS[:40], 1, stopping_threshold=0.9)))
@@ -443,6 +444,7 @@ def test_a_fitted_explainer_can_be_handed_over() -> None:
             ReLAXDice(interface, asked, wrong, options)
 
 
+@pytest.mark.slow
 def test_a_fitted_explainer_keeps_its_own_limits_and_its_model() -> None:
     model, outcome = pipeline("forest")
     space = FeatureSpace.infer(

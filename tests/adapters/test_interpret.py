@@ -144,6 +144,7 @@ def test_row_that_meets_the_goal_says_so() -> None:
     assert "meets the goal already" in texts(face.explain_local(ROWS[tiny.two_class_labels(ROWS) == 1]).visualize(0))
 
 
+@pytest.mark.slow
 def test_figure_has_every_change_in_the_table_and_as_a_bar(mixed: CounterfactualExplanation) -> None:
     signs = {"higher": "▲", "lower": "▼", "other": "◆"}
     for row in range(20):
@@ -253,6 +254,7 @@ def test_what_cannot_be_used_is_refused() -> None:
             attempt()
 
 
+@pytest.mark.slow
 def test_preserve_writes_a_page_for_a_row_by_position_or_name(mixed: CounterfactualExplanation, tmp_path: Path) -> None:
     for key, said in ((None, "of 20 rows"), (4, "Row customer 4"), ("customer 5", "Row customer 5")):
         interpret.preserve(mixed, key, file_name=str(tmp_path / "page.html"), auto_open=False)

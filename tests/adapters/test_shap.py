@@ -87,6 +87,7 @@ def test_features_that_do_the_same_have_the_same_value() -> None:
     assert values[3] == pytest.approx(0.0, abs=1e-12)  # it changes, but the model does not look at it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 3])
 @pytest.mark.parametrize("kind", ["three classes", "numbers", "labels", "decisions", "mixed columns"])
 def test_every_kind_of_model_is_explained_by_its_own_score(kind: str, n: int) -> None:

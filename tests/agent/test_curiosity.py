@@ -48,6 +48,7 @@ def test_the_target_network_is_never_trained():
     assert all(weight.grad is None for weight in novelty.target.parameters())
 
 
+@pytest.mark.slow
 def test_novelty_of_what_is_always_seen_is_about_one():
     """The error is in units of its running mean, whatever the scale of the states."""
     for scale in (0.1, 10.0):
@@ -57,6 +58,7 @@ def test_novelty_of_what_is_always_seen_is_about_one():
         assert float(novelty.novelty(states(32) * scale).detach().mean()) == pytest.approx(1.0, rel=0.01)
 
 
+@pytest.mark.slow
 def test_members_are_curious_independently():
     """What one member sees changes neither the novelty nor the unit of the other's."""
     both = distillation(members=2)
@@ -76,6 +78,7 @@ def test_action_inputs_carry_the_chosen_action_and_its_parameter():
     assert seen.tolist() == [[[0.5, -1.0, 0, 0, 1, 0, 0, 0.25]]]
 
 
+@pytest.mark.slow
 def test_action_curiosity_reaches_only_the_parameters():
     """The policy may seek new parameters; it must not make the predictor worse to look new."""
     novelty = distillation(inputs=4 + 2 * 3)

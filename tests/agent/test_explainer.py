@@ -62,6 +62,7 @@ def test_the_policy_asks_at_most_max_changes_times(max_changes):
     np.testing.assert_array_equal(model.seen[-1], found.frame[explainer.space_.names].to_numpy())
 
 
+@pytest.mark.slow
 def test_refined_is_never_less_sparse_nor_farther_than_the_policy(two_class):
     policy = with_effort(two_class, "policy").explain(QUERIES)
     refined = with_effort(two_class, "refined").explain(QUERIES)
@@ -293,6 +294,7 @@ def test_three_classes_are_targeted_by_one_agent():
     assert untargeted.found.mean() >= found.found.mean()
 
 
+@pytest.mark.slow
 def test_a_regressor_is_shifted():
     found = fitted(BlackBox(tiny.numbers, task="regression"), goal=Goal.shift(2.0)).explain(QUERIES)
     assert found.found.mean() > 0.9
@@ -481,6 +483,7 @@ def test_every_kind_of_model_survives_saving(model, options, tmp_path):
     same_answers(explainer.explain(QUERIES[:8]), loaded.explain(QUERIES[:8]))
 
 
+@pytest.mark.slow
 def test_a_torch_module_is_read_as_it_was_when_fitted(tmp_path):
     """One row whose logit lies between 0 and 1 must not make the module look like one that gives probabilities."""
     module = torch.nn.Linear(4, 1)
@@ -495,6 +498,7 @@ def test_a_torch_module_is_read_as_it_was_when_fitted(tmp_path):
     np.testing.assert_array_equal(explainer.explain(QUERIES).scores_before, loaded.explain(QUERIES).scores_before)
 
 
+@pytest.mark.slow
 def test_the_file_holds_data_and_no_code(saved):
     """Eight bytes, a JSON header, and exactly the numbers the header announces: there is no room for a pickle."""
     _, path = saved

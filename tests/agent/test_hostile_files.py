@@ -77,6 +77,7 @@ def with_value(header, address, value):
     return header
 
 
+@pytest.mark.slow
 def test_the_tests_sign_as_save_does(saved, tmp_path):
     explainer, content = saved
     outer, header, tensors = parts(content)

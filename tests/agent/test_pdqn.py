@@ -119,6 +119,7 @@ def test_target_networks_follow_at_their_rate(rate):
         torch.testing.assert_close(new, old + rate * (now.detach() - old))
 
 
+@pytest.mark.slow
 def test_learning_reduces_the_td_error():
     agent, batch = make_agent(), make_batch(discount=0.0)
     errors = [np.abs(agent.learn(batch)).mean() for _ in range(60)]
@@ -164,6 +165,7 @@ def test_action_curiosity_moves_the_policy_and_not_the_predictor():
     assert torch.nn.functional.cosine_similarity(learned[100.0][1], learned[-100.0][1], dim=0) < -0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curiosity", [0.0, 0.5])
 def test_members_are_independent(curiosity):
     """An ensemble of two equals two single agents with the same weights and batches."""

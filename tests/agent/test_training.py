@@ -148,6 +148,7 @@ def test_the_budget_of_steps_is_one_model_call_a_step():
     assert explainer.history_.frame()["rows"].iloc[-1] == explainer.fit_rows_ == model.rows
 
 
+@pytest.mark.slow
 def test_the_budget_of_seconds_ends_training():
     explainer = fitted(replace(QUICK, steps=10**6, validate_every=10**6, seconds=0.3))
     assert explainer.history_.stopped == "out of time"

@@ -218,6 +218,7 @@ REGRESSOR = make_pipeline(
 ).fit(ROWS, 10 * np.tanh(ROWS[:, 0] + ROWS[:, 1] / 40))
 
 
+@pytest.mark.slow
 def test_a_shift_is_reached() -> None:
     queries = ROWS[:60]
     result = DeepFool(REGRESSOR, goal=Goal.shift(4.0)).fit(ROWS).explain(queries)
@@ -246,6 +247,7 @@ def test_one_step_is_enough_for_a_linear_regressor() -> None:
 # Sparsity, costs, options.
 
 
+@pytest.mark.slow
 def test_reverted_leaves_only_changes_that_are_needed() -> None:
     queries = FRAME[:40]
     raw = DeepFool(MIXED).fit(FRAME).explain(queries)

@@ -130,6 +130,7 @@ def test_a_shift_takes_the_side_that_can_be_reached(name: str, sign: float) -> N
     assert (bounded(result.frame[list(NUMBERS)]) == sign * 3.0).all()
 
 
+@pytest.mark.slow
 @every_method
 def test_scores_that_are_no_probabilities_are_enough(name: str) -> None:
     model = LinearSVC().fit(NUMBERS, NUMBERS["a"] > NUMBERS["b"])
@@ -173,6 +174,7 @@ def test_a_category_that_no_training_row_has_is_explained(name: str) -> None:
     assert result.found.all()
 
 
+@pytest.mark.slow
 @every_method
 def test_nothing_is_printed_and_python_s_random_numbers_are_left_alone(name: str, capfd: Any) -> None:
     state = random.getstate()

@@ -196,6 +196,7 @@ def test_several_are_distinct_and_dearer_one_by_one() -> None:
         assert len(np.unique(result.values[query, own], axis=0)) == own.sum()
 
 
+@pytest.mark.slow
 def test_equal_rows_lie_side_by_side_also_where_others_are_equally_far() -> None:
     rows = (ROWS * 2).round() / 2
     space = FeatureSpace.infer(rows, bounds=dict.fromkeys(NAMES, (-5, 5)), steps=dict.fromkeys(NAMES, 0.5))

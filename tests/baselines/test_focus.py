@@ -55,6 +55,7 @@ def test_a_soft_stump_is_a_sigmoid() -> None:
     assert np.allclose(soft.probabilities(place)[:, 1], odds / (1 + odds), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(TARGETS))
 @pytest.mark.parametrize("name", ["forest", "adaboost", "gradient boosting", "xgboost", "lightgbm"])
 def test_sharp_trees_are_the_true_ones(name: str, kind: str) -> None:

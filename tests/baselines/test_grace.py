@@ -153,6 +153,7 @@ def test_the_first_k_that_flips_is_taken() -> None:
     assert result.stage[found, 0].tolist() == [f"{int(k)} by gradient" for k in result.sparsity[found, 0]]
 
 
+@pytest.mark.slow
 def test_far_fewer_features_than_deepfool() -> None:
     sparse, dense = Grace(CURVED).fit(ROWS).explain(ROWS[:80]), DeepFool(CURVED).fit(ROWS).explain(ROWS[:80])
     assert sparse.found.mean() > 0.9
@@ -162,6 +163,7 @@ def test_far_fewer_features_than_deepfool() -> None:
 # Constraints and goals.
 
 
+@pytest.mark.slow
 def test_every_constraint_is_kept() -> None:
     frame = pd.DataFrame(
         {
@@ -198,6 +200,7 @@ def test_a_feature_without_room_leaves_its_place_to_the_next() -> None:
     assert set(result.changes()["feature"]) == {"x3"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_no_more_than_max_changes_are_made(most: int) -> None:
     result = Grace(CURVED, max_changes=most).fit(ROWS).explain(ROWS[:60])
@@ -207,6 +210,7 @@ def test_no_more_than_max_changes_are_made(most: int) -> None:
     assert most > 1 or len(unsolved)
 
 
+@pytest.mark.slow
 def test_a_target_class_with_a_least_probability_is_reached() -> None:
     queries = ROWS[:60]
     targets = (CURVED.predict(queries) + 1 + np.arange(60) % 2) % 3
@@ -217,6 +221,7 @@ def test_a_target_class_with_a_least_probability_is_reached() -> None:
     assert (reached[np.arange(found.sum()), targets[found]] >= 0.8).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("goal", [Goal.shift(2.0), Goal.between(0.5, 0.6), Goal.between(2.0, np.inf)], ids=str)
 def test_a_number_is_moved(goal: Goal) -> None:
     regressor = MLPRegressor(hidden_layer_sizes=(20,), solver="lbfgs", max_iter=200, random_state=0)
@@ -234,6 +239,7 @@ def test_a_number_is_moved(goal: Goal) -> None:
 # Costs and options.
 
 
+@pytest.mark.slow
 def test_the_black_box_is_asked_only_to_confirm() -> None:
     explainer = Grace(CURVED).fit(ROWS)
     explainer.network_.spent = 0

@@ -135,6 +135,7 @@ def test_with_few_changes_it_is_the_nearest_row_of_so_few(space: str, most: int)
     assert np.nanmax(result.sparsity, initial=0) <= most
 
 
+@pytest.mark.slow
 def test_constraints_of_the_call_hold() -> None:
     which, call = ("even forest", "two"), {"vary": ["a", "b", "d"], "bounds": {"a": (1, 4)}}
     mace = make_explainer("mace", fitted(which), SPACES["free"], seconds_per_row=60.0).fit(ROWS)

@@ -100,6 +100,7 @@ def test_a_copied_regressor_answers_as_the_library_does(name: str) -> None:
     np.testing.assert_allclose(network.answer(MANY).output, model.predict(MANY), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["two classes, tanh", "three classes, logistic", "rotated", "to a range", "nested"])
 def test_gradients_are_those_of_finite_differences(name: str) -> None:
     model, labels = CLASSIFIERS[name]

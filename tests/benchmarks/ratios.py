@@ -1,10 +1,11 @@
 """A table of ratios within each group of benchmarks, measured side by side in one run of pytest-benchmark.
 
-Usage: python tests/benchmarks/ratios.py .bench/benchmarks.json [--json] [--yardstick NAME]
+Usage: python tests/benchmarks/ratios.py .bench/benchmarks.json [--json] [--yardstick NAME] [--keep FILE]
 
 Reads the JSON of pytest-benchmark, prints the table, and writes it as `ratios.csv` beside the JSON. Times are the least
 of all rounds, divided by the rows that one round worked on, where the benchmark says how many (`rows`). In each group
-the benchmark called NAME counts as 1, or the one that calls itself the yardstick, or else the fastest.
+the benchmark called NAME counts as 1, or the one that calls itself the yardstick, or else the fastest. The file of
+`--keep` is what the documentation shows: the groups measured now take the place of those it had, the others stay.
 """
 
 import argparse
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
+from relax_plugin.evaluation.store import commit, environment, now
 
 KEPT = ("validity", "sparsity", "proximity", "overhead", "model_rows", "steps", "model_seconds", "peak_mebibytes")
 BUSY = 1.5  # seconds a CPU second: from here on the wall clock has measured others' work too
@@ -83,6 +86,18 @@ def text_of(table: pd.DataFrame) -> str:
     return "\n".join(blocks)
 
 
+def kept(table: pd.DataFrame, machine: dict[str, Any], path: Path) -> pd.DataFrame:
+    """The table with where and when it was measured, below the groups of the file that were not measured now."""
+    about = environment()
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    origin = {"machine": about["machine"], "load": machine.get("load"), "measured": now(), "commit": commit()}
+    measured = table.assign(**origin, versions=versions)
+    if not path.exists():
+        return measured
+    before = pd.read_csv(path)
+    return pd.concat([before[~before["group"].isin(measured["group"])], measured], ignore_index=True)
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that others see all of it or nothing."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
@@ -98,10 +113,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("path", type=Path, help="JSON written by pytest --benchmark-json")
     parser.add_argument("--json", action="store_true", help="print the table as JSON records")
     parser.add_argument("--yardstick", metavar="NAME", help="what counts as 1 in every group that has it")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="a CSV file for the documentation, filled anew")
     chosen = parser.parse_args(arguments)
     benchmarks, machine = read(chosen.path)
     table = table_of(benchmarks, chosen.yardstick)
     write_whole(chosen.path.with_name("ratios.csv"), table.to_csv(index=False))
+    if chosen.keep is not None:
+        write_whole(chosen.keep, kept(table, machine, chosen.keep).to_csv(index=False, float_format="%.6g"))
     if chosen.json:
         print(json.dumps(json.loads(table.to_json(orient="records")), indent=2))
         return

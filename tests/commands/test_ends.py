@@ -59,6 +59,7 @@ def test_a_model_that_misbehaves_is_quoted_in_a_sentence(
     assert "Traceback" not in err and out == "" and not Path("out.csv").exists()
 
 
+@pytest.mark.slow
 def test_a_model_that_hangs_for_a_second_is_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     joblib.dump(Misbehaving("hangs"), "slow.joblib")
@@ -162,7 +163,8 @@ class Started:
         """Send Ctrl-C; see that it ends so, with its children; give what it said."""
         children = self.process.children(recursive=True)
         self.process.send_signal(signal.SIGINT)
-        assert self.process.wait(PATIENCE) == 130, self.errors.read_text()
+        # A shell says 130 of both: Python ends by the signal itself if that came while it ran a text (a dataclass).
+        assert self.process.wait(PATIENCE) in (130, -signal.SIGINT), self.errors.read_text()
         _, alive = psutil.wait_procs(children, timeout=10)
         assert alive == []
         said = self.errors.read_text()

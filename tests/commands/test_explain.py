@@ -60,6 +60,7 @@ def explained(run, folder, tmp_path):
     return call
 
 
+@pytest.mark.slow
 def test_delivered_rows_are_answered_by_the_model_as_the_file_says(explained, folder):
     found, start = explained("--target", "approved")
     model = joblib.load(folder / "model.joblib")
@@ -150,12 +151,14 @@ def test_a_refused_request_loads_no_code(run, wrong):
 # Goals.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("typed", ["yes", "YES"])
 def test_to_reaches_the_label(explained, typed):
     found, _ = explained("--to", typed)
     assert (found["after"] == "yes").all() and len(found) == 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("labels", "typed"), [((0, 1), "1"), ((False, True), "true"), ((1.0, 2.0), "2"), (("a", "1"), "1")]
 )

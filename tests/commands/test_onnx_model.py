@@ -64,6 +64,7 @@ def test_delivered_rows_get_the_answer_of_the_onnx_model(run, numbers, labels, o
     assert {line["before"] for line in lines} <= set(labels)
 
 
+@pytest.mark.slow
 def test_mixed_columns_are_fed_one_by_one(run):
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({"age (years)": rng.integers(18, 80, 150), "income": rng.integers(0, 900, 150) / 10})

@@ -826,6 +826,7 @@ def test_a_clone_is_unfitted_and_explains_the_same(name: str) -> None:
     solves_most(first)
 
 
+@pytest.mark.slow
 @every_explainer
 def test_for_another_model_its_answers_are_learned_anew(name: str) -> None:
     first = LogisticRegression().fit(NUMBERS, NUMBERS["a"] > NUMBERS["b"])

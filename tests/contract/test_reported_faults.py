@@ -100,6 +100,7 @@ def test_a_clone_keeps_its_fitted_model(rows):
     assert copy.fit(rows).explain(rows[:3]).found.all()
 
 
+@pytest.mark.slow
 def test_parameters_set_after_fit_are_checked_and_used(rows):
     explainer = ReLAX(probability, config=QUICK, progress=False).fit(rows)
     for wrong in ({"effort": "serch"}, {"variant": "lokal"}, {"rows_per_instance": -3}, {"max_changes": 0}):
@@ -122,6 +123,7 @@ def test_one_permitted_category_is_enough_to_move_to(rows):
         make_explainer("greedy", model, FeatureSpace.infer(X, immutable=["a", "b", "c"])).fit(X)
 
 
+@pytest.mark.slow
 def test_wrong_requests_get_a_sentence(rows, tmp_path):
     explainer = ReLAX(probability, config=QUICK, progress=False).fit(rows)
     with pytest.raises(InputError, match="n is None"):

@@ -333,6 +333,7 @@ def test_the_plot_has_a_line_for_each_changed_feature() -> None:
     figure.canvas.draw()
 
 
+@pytest.mark.slow
 def test_arrows_of_the_plot_are_the_changes_in_standard_deviations_with_both_values_written() -> None:
     result = mixed(n=2, count=6)
     for query in range(6):

@@ -82,6 +82,7 @@ def test_a_pipeline_over_raw_columns_is_explained_in_its_own_columns(name: str) 
     pd.testing.assert_frame_equal(frame[["job", "children"]].reset_index(drop=True), queries[["job", "children"]])
 
 
+@pytest.mark.slow
 @every_explainer
 def test_parameters_are_read_set_and_make_the_same_explainer(name: str) -> None:
     explainer = make(name, pipeline(), max_changes=2, seed=4)

@@ -171,6 +171,7 @@ def test_explaining_on_threads_leaves_the_process_as_it_was(name: str) -> None:
         assert all(part.training for part in model_for(name).modules())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hurried_switches")
 @pytest.mark.parametrize("name", ["deepfool", "grace"])
 def test_rows_through_the_network_are_counted_on_all_threads(name: str) -> None:
@@ -183,6 +184,7 @@ def test_rows_through_the_network_are_counted_on_all_threads(name: str) -> None:
     assert network.spent - before == serially
 
 
+@pytest.mark.slow
 @every_explainer
 def test_a_model_that_reseeds_the_global_generators_changes_no_answer(name: str) -> None:
     if name in (*ON_TREES, "deepfool", "grace"):

@@ -47,6 +47,7 @@ def cells_of(table: str) -> list[list[str]]:
     return [[cell.strip() for cell in text.strip("|\n").split("|")] for text in table.splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_is_narrow_and_leaves_nothing_out(name: str, folder: Path) -> None:
     heading, rule, *lines = cells_of(TABLES[name](stored(folder)))
@@ -60,6 +61,7 @@ def test_every_measurement_has_a_table() -> None:
     assert {table.measurement for table in TABLES.values()} == set(measured.MEASUREMENTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_of_what_was_not_run_a_table_shows_dashes(name: str, folder: Path) -> None:
     lines = stored(folder)
@@ -93,6 +95,7 @@ def test_the_spread_is_that_over_seeds() -> None:
     assert "0.950 ± 0.071" in TABLES["local"](pd.DataFrame(lines).assign(measurement="local"))
 
 
+@pytest.mark.slow
 def test_the_command_prints_stored_tables_and_runs_nothing(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +114,7 @@ def test_a_folder_without_figures_is_refused(tmp_path: Path, capsys: pytest.Capt
     assert "holds no figures" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_command_keeps_lines_and_says_how_they_came_about(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,6 +64,7 @@ def distance(space: FeatureSpace, first: pd.DataFrame, second: pd.DataFrame) -> 
 # What is written down of an honest method.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["nearest-ct", "greedy", "stepping"])
 def test_every_number_of_a_row_follows_from_the_raw_model(method: str) -> None:
     task = small_task()
@@ -180,6 +181,7 @@ def test_only_the_first_rows_are_asked_for_and_several_counterfactuals_are_compa
 # Costs.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["nearest-ct", "greedy", "move-table"])
 def test_model_rows_and_calls_are_those_the_model_saw_and_the_judges_own_are_not_charged(method: str) -> None:
     small, alone = small_task(), Counting(two_class_probabilities)
@@ -197,6 +199,7 @@ def test_model_rows_and_calls_are_those_the_model_saw_and_the_judges_own_are_not
     assert model.rows > fit["fit_rows"] + explain["explain_rows"], "the judge asked the model for itself"
 
 
+@pytest.mark.slow
 def test_fit_and_explain_are_timed_apart_on_the_wall_and_on_the_processor() -> None:
     pause = 0.8
 
@@ -237,6 +240,7 @@ def test_a_changed_immutable_feature_is_a_violation_though_the_answer_flips() ->
         assert row["reason"].startswith("said to be found, but it violates ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["lying-on-changes", "lying-on-the-limit"])
 def test_more_changes_than_asked_for_are_a_violation_whatever_the_explainer_says(method: str) -> None:
     allowed = judged(small_task(), method, max_changes=3)

@@ -15,6 +15,8 @@ from relax_plugin.evaluation.plan import Plan
 from relax_plugin.evaluation.tasks import load_task
 from relax_plugin.registry import make_explainer
 
+pytestmark = pytest.mark.slow  # the judge runs
+
 QUICK = ["nearest-ct", "greedy", "random-order:fallback=False"]
 
 

@@ -54,15 +54,18 @@ def test_boston_asks_for_a_share_of_the_range_of_the_training_targets(name: str,
     assert task.goal == Goal.shift(share * (task.y_train.max() - task.y_train.min()))
 
 
+@pytest.mark.slow
 def test_boston_error_is_about_that_of_the_paper() -> None:
     task = load_task("boston/mlp")
     assert root_mean_squared_error(task.y_test, task.model.predict(task.X_test)) < 4.5
 
 
+@pytest.mark.slow
 def test_boston_without_a_number_is_the_middle_shift() -> None:
     assert load_task("boston/mlp") is load_task("boston/mlp-0.4")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["breast_cancer/rf", "boston/mlp", "german/rf"])
 def test_split_is_seventy_to_thirty_and_disjoint(name: str) -> None:
     task = load_task(name)

@@ -59,6 +59,7 @@ def told() -> Told:
     return Told()
 
 
+@pytest.mark.slow
 def test_an_honest_result_passes(told: Told) -> None:
     assert told.result.found.sum() > 60
     assert told.broken(told.result) == set()

@@ -106,6 +106,7 @@ def renamed(rows: pd.DataFrame) -> pd.DataFrame:
     return changed
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_from_anywhere(text, page) -> None:
     links = [named[name] for _, named in page.tags for name in ("src", "href", "srcset", "action") if name in named]
     assert links
@@ -294,6 +295,7 @@ def test_without_matplotlib_the_tables_are_there_and_the_page_says_what_to_insta
     assert not [named for named in page.named("svg") if named.get("role") == "img"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["skipped", "crashed"])
 def test_benchmark_in_which_nothing_worked_has_a_report(rows, state) -> None:
     failed = rows[rows["state"] == "timed out"].assign(state=state, reason="no luck")

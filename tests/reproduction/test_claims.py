@@ -29,12 +29,14 @@ def test_the_trade_off_is_held_only_if_all_intervals_part() -> None:
     assert "behind lore on sonar/mlp at k = 1" in lost.evidence
 
 
+@pytest.mark.slow
 def test_where_greedy_wins_it_is_said() -> None:
     beaten = claim_of("sparsity", made_up({"relax-global": 0.7, "greedy": 0.9}), "greedy search")
     assert beaten.status == "reversed"
     assert re.search(r"0 of 30 intervals part for ReLAX, 30 against it", beaten.evidence)
 
 
+@pytest.mark.slow
 def test_a_target_is_missed_if_one_rival_is_ahead_by_more_than_a_deviation() -> None:
     equal, behind = (made_up({"relax-global": 0.9, "lore": 0.9, "greedy": greedy}, noise=0.0) for greedy in (0.9, 0.97))
     (met, *_), (missed, *_) = all_targets({"sparsity": equal}), all_targets({"sparsity": behind})
@@ -42,6 +44,7 @@ def test_a_target_is_missed_if_one_rival_is_ahead_by_more_than_a_deviation() -> 
     assert "greedy" in missed.evidence and "lore" not in missed.evidence
 
 
+@pytest.mark.slow
 def test_the_time_target_counts_training_and_all_test_rows() -> None:
     frame = made_up({"relax-global": 0.9, "lore": 0.9})
     target = next(t for t in all_targets({"sparsity": frame, "models": MODELS}) if "lore" in t.text)

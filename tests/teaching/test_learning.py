@@ -44,6 +44,7 @@ def equal(one, other):
     return all((one[name] == other[name]).all() for name in one)
 
 
+@pytest.mark.slow
 def test_watching_changes_nothing(explainer) -> None:
     unwatched = ReLAX(TASK.model, TASK.space, seed=2, **OPTIONS).fit(TASK.X_train)
     assert equal(explainer.agent_.weights_by_name(), unwatched.agent_.weights_by_name())

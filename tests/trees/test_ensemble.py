@@ -239,6 +239,7 @@ def test_thresholds_are_moved_in_front_of_scalers(final: Any, dtype: Any) -> Non
     assert (told(trees, frame.to_numpy(dtype=np.float64)) == model.predict(frame)).all()
 
 
+@pytest.mark.slow
 def test_thresholds_are_moved_in_front_of_a_scaler_of_mixed_columns() -> None:
     frame = pd.DataFrame({"a": ROWS[:, 0].astype(np.float32), "b": (9 * ROWS[:, 1]).astype(int), "c": ROWS[:, 2]})
     frame["d"] = ROWS[:, 4].astype(np.int8)
@@ -259,6 +260,7 @@ def test_frozen_and_searched_models_are_read() -> None:
 # What cannot be read says so.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
@@ -297,6 +299,7 @@ def test_a_readable_model_has_no_reason_against_it() -> None:
 # Geometry.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["forest", "xgboost", "lightgbm"])
 def test_a_row_lies_in_the_box_of_its_leaf_and_of_no_other_of_the_tree(name: str) -> None:
     _, trees = fitted(name, "three")
@@ -352,6 +355,7 @@ def test_the_last_number_where_a_condition_holds_is_exact() -> None:
     assert (last_where(lambda x: x <= wanted, wanted.shape) == wanted).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["callback", "loaded", "parameter taken back"])
 def test_of_early_stopping_only_the_trees_that_predict_uses_are_read(how: str, tmp_path) -> None:  # type: ignore[no-untyped-def]
     rng = np.random.default_rng(0)

@@ -157,6 +157,7 @@ def test_three_changes_are_what_brute_force_finds() -> None:
         assert best.distance[row] == pytest.approx(slow[1], rel=1e-12, nan_ok=True)
 
 
+@pytest.mark.slow
 def test_scalers_in_front_of_the_trees_are_looked_through() -> None:
     rows = MIXED[["smooth", "tenths", "count"]].astype(float)
     model = make_pipeline(StandardScaler(), RandomForestClassifier(5, max_depth=4, random_state=0)).fit(rows, TWO)

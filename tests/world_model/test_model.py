@@ -195,6 +195,7 @@ def test_probabilities_beyond_the_grain_are_clipped_to_it_and_a_label_alone_is_a
     np.testing.assert_allclose(world.targets(Answer(sure.output)), [[-LABEL_LOGIT / 2, LABEL_LOGIT / 2]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["mixed classes", "mixed numbers", "labels"])
 @pytest.mark.parametrize("block", [7, 16_384])
 def test_moves_are_predicted_as_the_moved_rows_are(task, block, monkeypatch):
@@ -214,6 +215,7 @@ def test_moves_are_predicted_as_the_moved_rows_are(task, block, monkeypatch):
     assert np.abs(expected - before).max() > 0.5 * world.scale
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["mixed classes", "decision", "numbers"])
 def test_nothing_is_predicted_of_nothing(task):
     world, nothing = world_of(task), np.empty(0, dtype=np.int64)
@@ -235,6 +237,7 @@ def test_many_rows_are_predicted_block_by_block_with_the_same_result(count, monk
     assert max(blocks) <= 7 and sum(blocks) == count
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_world_and_the_generator_of_torch_is_left_alone():
     before = torch.get_rng_state()
     one, same, other = (fitted(tiny.numbers, gaussian_rows(60), "regression", seed) for seed in (1, 1, 2))

@@ -196,6 +196,7 @@ def test_moved_rows_differ_in_none_to_three_features_often_at_a_bound_and_again_
     assert (smooth == -3.0).any() and (smooth == 5.0).any() and np.abs(smooth - 1.0).min() < 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [0, 1, 7, 300, 1501])
 @pytest.mark.parametrize("kind", ["scores", "ties", "labels only", "noise"])
 def test_imagining_asks_no_more_rows_than_it_may_and_uses_what_is_known(kind, rows, hurried):
@@ -317,6 +318,7 @@ def test_what_is_found_holds_on_the_model_even_if_the_world_model_is_wrong(agent
     assert (two_class_labels(found.values[solved, 0]) != two_class_labels(QUERIES)[solved]).all()
 
 
+@pytest.mark.slow
 def test_constraints_of_the_call_hold_after_imagined_training(two_class):
     varied = two_class.explain(QUERIES, vary=["x0", "x3"])
     assert not (varied.values[:, 0] != QUERIES)[:, [1, 2]].any() and varied.found.mean() > 0.4
@@ -331,6 +333,7 @@ def test_constraints_of_the_call_hold_after_imagined_training(two_class):
     assert (delivered != two_class_labels(QUERIES)[several.frame["query_id"]]).all()
 
 
+@pytest.mark.slow
 def test_goals_of_the_call_hold_after_imagined_training():
     explainer = fitted(tiny.three_class_probabilities)
     for target in (0, 1, 2):
@@ -383,6 +386,7 @@ def test_a_world_model_survives_saving(kind, tmp_path):
     same_answers(explainer.explain(rows[:20], n=2), loaded.explain(rows[:20], n=2))
 
 
+@pytest.mark.slow
 def test_a_file_without_a_world_model_is_read(tmp_path):
     explainer = fitted(training="model")
     explainer.save(tmp_path / "agent")
