@@ -1,0 +1,118 @@
+"""A network of one hidden layer with tables: the world model that follows smooth models.
+
+The hidden layer is a sum over features, so that moving one feature is one addition: what every value of a move adds is
+computed once for all states.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import nn
+
+from relax_plugin.arrays import Floats, Integers, Values
+from relax_plugin.features import FeatureSpace
+from relax_plugin.world_model.layers import Adam, one_thread
+
+HIDDEN = 128
+BINS = 8  # pieces into which each number is cut, so that the network can follow steps
+STEPS = 300  # of the optimiser
+BATCH = 128
+LEARNING_RATE = 5e-3  # AdamW, falling linearly to a twentieth
+WEIGHT_DECAY = 0.1
+CELLS_AT_ONCE = 400_000  # numbers of one addition: what fits a processor's cache
+CELLS_OF_STATES = 4_000_000  # numbers kept of what the features of states add
+ROWS_AT_ONCE = 8192
+
+
+class TabledNetwork:
+    """One hidden layer of rectifiers over standardised numbers, their pieces, and one-hot categories."""
+
+    def __init__(self, space: FeatureSpace, values: Values, seed: int = 0) -> None:
+        self.space, self.seed = space, seed
+        self.edges = np.quantile(values, np.linspace(0.0, 1.0, BINS + 1), axis=0).T.copy()
+        width = np.diff(self.edges, axis=1)
+        self.width = np.where(width > 0, width, np.inf)  # an empty piece is always 0
+        columns = [len(f.categories) if f.kind == "categorical" else 1 + BINS for f in space.features]
+        ends = np.cumsum([0, *columns])
+        self.columns = [slice(int(a), int(b)) for a, b in pairwise(ends)]
+        self.inputs = int(ends[-1])
+
+    @one_thread()
+    def fit(self, values: Values, targets: Floats) -> "TabledNetwork":
+        generator = torch.Generator().manual_seed(int(self.seed))
+        self.centre = targets.mean(axis=0)
+        self.scale = float((targets - self.centre).std()) or 1.0
+        inputs = torch.from_numpy(self._inputs(values))
+        wanted = torch.as_tensor((targets - self.centre) / self.scale, dtype=torch.float32)
+
+        def drawn(rows: int, columns: int, fan_in: int) -> torch.Tensor:
+            return (torch.rand(rows, columns, generator=generator) * 2 - 1) * fan_in**-0.5
+
+        first = drawn(self.inputs, HIDDEN, self.inputs).requires_grad_()
+        offset = drawn(1, HIDDEN, self.inputs).requires_grad_()
+        second = drawn(HIDDEN, targets.shape[1], HIDDEN).requires_grad_()
+        last = torch.zeros(1, targets.shape[1]).requires_grad_()
+        optimizer = Adam([first, offset, second, last], LEARNING_RATE, WEIGHT_DECAY)
+        for step in range(STEPS):
+            rows = torch.randint(0, len(inputs), (min(BATCH, len(inputs)),), generator=generator)
+            told = torch.relu(inputs[rows] @ first + offset) @ second + last
+            optimizer.descend(nn.functional.smooth_l1_loss(told, wanted[rows], beta=0.3))
+            optimizer.rate = LEARNING_RATE * (1.0 - 0.95 * step / STEPS)
+        self.first, self.offset, self.second, self.last = (w.detach().numpy() for w in (first, offset, second, last))
+        return self
+
+    def predict(self, values: Values) -> Floats:
+        """Targets of rows (rows, targets)."""
+        result = np.empty((len(values), self.second.shape[1]))
+        for start in range(0, len(values), ROWS_AT_ONCE):
+            at = slice(start, start + ROWS_AT_ONCE)
+            result[at] = np.maximum(self._inputs(values[at]) @ self.first + self.offset, 0.0) @ self.second + self.last
+        return np.asarray(result * self.scale + self.centre)
+
+    def table(self, feature: Integers, value: Floats) -> Floats:
+        """What `predict_moves` needs of each move: what it adds to the hidden layer (moves, hidden)."""
+        made = np.empty((len(feature), HIDDEN), dtype=np.float32)
+        for j in np.unique(feature):
+            made[feature == j] = self._adds(int(j), value[feature == j])
+        return made
+
+    def predict_moves(self, states: Values, feature: Integers, table: Floats, chosen: Integers | None = None) -> Floats:
+        """Targets of every state with one feature moved (states, moves, targets); or of the moves `chosen` for each."""
+        count = len(feature) if chosen is None else chosen.shape[1]
+        result = np.empty((len(states), count, self.second.shape[1]), dtype=np.float32)
+        several = max(CELLS_OF_STATES // (states.shape[1] * HIDDEN), 1)
+        few = max(CELLS_AT_ONCE // (count * HIDDEN), 1)
+        for first in range(0, len(states), several):
+            some = states[first : first + several]
+            own = np.stack([self._adds(j, some[:, j]) for j in range(states.shape[1])], axis=1)
+            others = (own.sum(axis=1) + self.offset)[:, None] - own  # the hidden layer without each feature
+            for start in range(0, len(some), few):
+                part = others[start : start + few]
+                at = slice(first + start, first + start + len(part))
+                if chosen is None:
+                    hidden = part[:, feature] + table
+                else:
+                    of = np.take_along_axis(part, feature[chosen[at]][:, :, None], axis=1)
+                    hidden = of + table[chosen[at]]
+                result[at] = np.maximum(hidden, 0.0, out=hidden) @ self.second
+        return np.asarray((result + self.last) * np.float32(self.scale) + self.centre.astype(np.float32))
+
+    def _adds(self, j: int, column: Floats) -> Floats:
+        """What the values of one feature add to the hidden layer."""
+        return np.asarray(self._seen(j, column) @ self.first[self.columns[j]])
+
+    def _inputs(self, values: Values) -> Floats:
+        made = np.empty((len(values), self.inputs), dtype=np.float32)
+        for j, columns in enumerate(self.columns):
+            made[:, columns] = self._seen(j, values[:, j])
+        return made
+
+    def _seen(self, j: int, column: Floats) -> Floats:
+        """One feature as the network sees it: a category one-hot, a number standardised and piece by piece."""
+        if self.space.is_categorical[j]:
+            seen = column[:, None] == np.arange(len(self.space.features[j].categories))
+        else:
+            pieces = np.clip((column[:, None] - self.edges[j, :-1]) / self.width[j], 0.0, 1.0) - 0.5
+            seen = np.column_stack([(column - self.space.mean[j]) / self.space.scale[j], pieces])
+        return seen.astype(np.float32)
