@@ -68,9 +68,7 @@ class BoostedTrees:
             made[feature == j] = self._reachable(int(j), value[feature == j])
         return made
 
-    def predict_moves(
-        self, states: Values, feature: Integers, table: Bytes, chosen: Integers | None = None
-    ) -> Floats:
+    def predict_moves(self, states: Values, feature: Integers, table: Bytes, chosen: Integers | None = None) -> Floats:
         """Targets of every state with one feature moved (states, moves, targets); or of the moves `chosen` for each."""
         count = len(feature) if chosen is None else chosen.shape[1]
         result = np.empty((len(states), count, len(self.base)), dtype=np.float32)
@@ -115,7 +113,9 @@ class BoostedTrees:
         self.thresholds: list[Floats | None] = []
         self.masks: list[Bytes] = []
         for feature, own in zip(self.space.features, splits, strict=True):
-            threshold, category, number, left, right = (np.array(part) for part in zip(*own, strict=True)) if own else [np.zeros(0)] * 5
+            threshold, category, number, left, right = (
+                (np.array(part) for part in zip(*own, strict=True)) if own else [np.zeros(0)] * 5
+            )
             if feature.kind == "categorical":
                 goes_right = np.arange(len(feature.categories))[:, None] == category
                 self.thresholds.append(None)
@@ -125,7 +125,9 @@ class BoostedTrees:
                 self.thresholds.append(distinct)
             mask = np.full((len(goes_right), TREES), 255, dtype=np.uint8)
             if own:  # whoever goes right can reach no leaf of the left side, and the reverse
-                np.bitwise_and.at(mask, (slice(None), number), np.where(goes_right, 255 - left, 255 - right).astype(np.uint8))
+                np.bitwise_and.at(
+                    mask, (slice(None), number), np.where(goes_right, 255 - left, 255 - right).astype(np.uint8)
+                )
             self.masks.append(mask)
         self.offset = (256 * np.arange(TREES)).astype(np.int32)
 
