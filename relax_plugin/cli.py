@@ -90,6 +90,9 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _interrupted() -> int:
     print("relax-plugin: interrupted.", file=sys.stderr)
+    # A Ctrl-C that came while a text was run, as imports of torch do, is remembered, and would end the process by the
+    # signal instead of 130. Running another text forgets it.
+    exec("")
     return INTERRUPTED
 
 

@@ -253,7 +253,7 @@ def band(
     axes.plot(x, mean, label=method, **look)
     known = np.isfinite(spread)
     if spread[known].any():
-        low, high = np.clip([mean - spread, mean + spread], *((0.0, 1.0) if share else (None, None)))
+        low, high = np.clip([mean - spread, mean + spread], *((0.0, 1.0) if share else (-np.inf, np.inf)))
         axes.fill_between(
             x, low, high, where=known, color=style.colour, alpha=0.12, linewidth=0, step="post" if steps else None
         )

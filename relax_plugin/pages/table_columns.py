@@ -76,9 +76,8 @@ def classes(task: pd.DataFrame) -> dict[str, Any] | None:
 
 def overview(table: pd.DataFrame) -> dict[str, Any]:
     """Validity of each method on each task, and the mean over tasks of those that ran on all."""
-    shares = table["validity"].unstack("task", sort=False)
-    shares = shares.reindex(index=list(dict.fromkeys(table.index.get_level_values("method"))))
-    tasks = list(shares.columns)
+    methods, tasks = (list(table.index.unique(level)) for level in ("method", "task"))
+    shares = table["validity"].unstack("task").reindex(methods, columns=tasks)  # `sort=False` errs in pandas 2.2
     shares["mean"] = shares.mean(axis=1, skipna=False)
     best = {name: _best(shares[name], SHARE) for name in shares}
     made = [
