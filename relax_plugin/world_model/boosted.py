@@ -31,39 +31,44 @@ class BoostedTrees:
     """Regression trees, each fitted to what those before it left; several targets share the splits."""
 
     def __init__(self, space: FeatureSpace, values: Values, seed: int = 0) -> None:
-        self.space, self.seed = space, seed
+        self.space = space
+        self.rng = np.random.default_rng(seed)
+        self.grown: list[Any] = []
+        self.base = np.zeros(0)
 
-    def fit(self, values: Values, targets: Floats) -> "BoostedTrees":
-        rng = np.random.default_rng(self.seed)
+    def fit(self, values: Values, targets: Floats, share: float = 1.0) -> "BoostedTrees":
+        """Grow this share of all trees, after those grown before, to what is left of the targets."""
         columns = np.ascontiguousarray(self._columns(values), dtype=np.float32)
-        share = min(SHARE_OF_FEATURES, MOST_FEATURES / columns.shape[1])
-        share = min(max(share, LEAST_FEATURES / columns.shape[1]), 1.0)
-        self.base = targets.mean(axis=0)
+        looked_at = min(SHARE_OF_FEATURES, MOST_FEATURES / columns.shape[1])
+        looked_at = min(max(looked_at, LEAST_FEATURES / columns.shape[1]), 1.0)
+        if not self.grown:
+            self.base = targets.mean(axis=0)
         left = targets - self.base
-        trees = []
-        for _ in range(TREES):
-            rows = rng.permutation(len(columns))[: max(int(SHARE_OF_ROWS * len(columns)), 2)]
+        for grown in self.grown:
+            left = left - RATE * grown.predict(columns).reshape(left.shape)
+        for _ in range(min(round(share * TREES), TREES - len(self.grown))):
+            rows = self.rng.permutation(len(columns))[: max(int(SHARE_OF_ROWS * len(columns)), 2)]
             tree = DecisionTreeRegressor(
                 max_leaf_nodes=LEAVES,
                 min_samples_leaf=LEAST_IN_A_LEAF,
-                max_features=share,
-                random_state=int(rng.integers(2**31)),
+                max_features=looked_at,
+                random_state=int(self.rng.integers(2**31)),
             )
             grown = tree.fit(columns[rows], left[rows], check_input=False).tree_
             left = left - RATE * grown.predict(columns).reshape(left.shape)
-            trees.append(grown)
-        self._tabulate(trees)
+            self.grown.append(grown)
+        self._tabulate(self.grown)
         return self
 
     def predict(self, values: Values) -> Floats:
         """Targets of rows (rows, targets)."""
-        size = max(CELLS_AT_ONCE // TREES, 1)
+        size = max(CELLS_AT_ONCE // self.count, 1)
         parts = [self._leaves(values[first : first + size]) for first in range(0, len(values), size)]
         return np.concatenate(parts) + self.base if parts else np.empty((0, len(self.base)))
 
     def table(self, feature: Integers, value: Floats) -> Bytes:
         """What `predict_moves` needs of each move: what it leaves reachable (moves, trees)."""
-        made = np.empty((len(feature), TREES), dtype=np.uint8)
+        made = np.empty((len(feature), self.count), dtype=np.uint8)
         for j in np.unique(feature):
             made[feature == j] = self._reachable(int(j), value[feature == j])
         return made
@@ -72,8 +77,8 @@ class BoostedTrees:
         """Targets of every state with one feature moved (states, moves, targets); or of the moves `chosen` for each."""
         count = len(feature) if chosen is None else chosen.shape[1]
         result = np.empty((len(states), count, len(self.base)), dtype=np.float32)
-        several = max(CELLS_OF_STATES // (states.shape[1] * TREES), 1)
-        few = max(CELLS_AT_ONCE // (count * TREES), 1)
+        several = max(CELLS_OF_STATES // (states.shape[1] * self.count), 1)
+        few = max(CELLS_AT_ONCE // (count * self.count), 1)
         for first in range(0, len(states), several):
             others = self._left_by_the_others(states[first : first + several])
             for start in range(0, len(others), few):
@@ -86,6 +91,18 @@ class BoostedTrees:
                     reachable = of & table[chosen[at]]
                 result[at] = self._sum(reachable)
         return np.asarray(result + self.base.astype(np.float32))
+
+    def predict_changed(self, states: Values, row: Integers, feature: Integers, value: Floats) -> Floats:
+        """Targets of the rows `states[row]` with one `feature` of each at another `value` (changes, targets)."""
+        result = np.empty((len(row), len(self.base)))
+        if not len(row):
+            return result
+        others = self._left_by_the_others(states)
+        order = np.argsort(feature, kind="stable")
+        for of_one in np.split(order, np.flatnonzero(np.diff(feature[order])) + 1):
+            j = int(feature[of_one[0]])
+            result[of_one] = self._sum(others[row[of_one], j] & self._reachable(j, value[of_one]))
+        return result + self.base
 
     def _columns(self, values: Values) -> Array:
         """What the trees split: numbers as they are, a column for each category."""
@@ -101,7 +118,8 @@ class BoostedTrees:
 
     def _tabulate(self, trees: list[Any]) -> None:
         """Turn trees into what each value of a feature leaves reachable, and leaves into their values."""
-        self.values = np.zeros((TREES, 256, len(self.base)), dtype=np.float32)
+        self.count = len(trees)
+        self.values = np.zeros((self.count, 256, len(self.base)), dtype=np.float32)
         splits: list[list[tuple[float, int, int, int, int]]] = [[] for _ in self.space.features]
         for number, tree in enumerate(trees):
             below = self._leaves_below(tree, number)
@@ -123,13 +141,13 @@ class BoostedTrees:
                 distinct = np.unique(threshold)
                 goes_right = np.arange(len(distinct) + 1)[:, None] > np.searchsorted(distinct, threshold)
                 self.thresholds.append(distinct)
-            mask = np.full((len(goes_right), TREES), 255, dtype=np.uint8)
+            mask = np.full((len(goes_right), self.count), 255, dtype=np.uint8)
             if own:  # whoever goes right can reach no leaf of the left side, and the reverse
                 np.bitwise_and.at(
                     mask, (slice(None), number), np.where(goes_right, 255 - left, 255 - right).astype(np.uint8)
                 )
             self.masks.append(mask)
-        self.offset = (256 * np.arange(TREES)).astype(np.int32)
+        self.offset = (256 * np.arange(self.count)).astype(np.int32)
 
     def _leaves_below(self, tree: Any, number: int) -> Integers:
         """The leaves below each node as bits; their values are noted."""
@@ -148,7 +166,7 @@ class BoostedTrees:
         return self.masks[j][np.searchsorted(thresholds, column.astype(np.float32).astype(np.float64))]
 
     def _leaves(self, values: Values) -> Floats:
-        reachable = np.full((len(values), TREES), 255, dtype=np.uint8)
+        reachable = np.full((len(values), self.count), 255, dtype=np.uint8)
         for j in range(values.shape[1]):
             reachable &= self._reachable(j, values[:, j])
         return self._sum(reachable)
@@ -156,12 +174,12 @@ class BoostedTrees:
     def _left_by_the_others(self, states: Values) -> Bytes:
         """What all features but one leave reachable (states, features, trees): products from both sides."""
         own = [self._reachable(j, states[:, j]) for j in range(states.shape[1])]
-        made = np.empty((len(states), len(own), TREES), dtype=np.uint8)
-        before = np.full((len(states), TREES), 255, dtype=np.uint8)
+        made = np.empty((len(states), len(own), self.count), dtype=np.uint8)
+        before = np.full((len(states), self.count), 255, dtype=np.uint8)
         for j, mine in enumerate(own):
             made[:, j] = before
             before = before & mine
-        behind = np.full((len(states), TREES), 255, dtype=np.uint8)
+        behind = np.full((len(states), self.count), 255, dtype=np.uint8)
         for j in reversed(range(len(own))):
             made[:, j] &= behind
             behind = behind & own[j]

@@ -29,7 +29,10 @@ class TabledNetwork:
     """One hidden layer of rectifiers over standardised numbers, their pieces, and one-hot categories."""
 
     def __init__(self, space: FeatureSpace, values: Values, seed: int = 0) -> None:
-        self.space, self.seed = space, seed
+        self.space = space
+        self.generator = torch.Generator().manual_seed(seed)
+        self.weights: list[torch.Tensor] = []
+        self.steps = 0
         self.edges = np.quantile(values, np.linspace(0.0, 1.0, BINS + 1), axis=0).T.copy()
         width = np.diff(self.edges, axis=1)
         self.width = np.where(width > 0, width, np.inf)  # an empty piece is always 0
@@ -39,28 +42,38 @@ class TabledNetwork:
         self.inputs = int(ends[-1])
 
     @one_thread()
-    def fit(self, values: Values, targets: Floats) -> "TabledNetwork":
-        generator = torch.Generator().manual_seed(int(self.seed))
-        self.centre = targets.mean(axis=0)
-        self.scale = float((targets - self.centre).std()) or 1.0
+    def fit(self, values: Values, targets: Floats, share: float = 1.0) -> "TabledNetwork":
+        """Train for this share of all steps, from where the steps before have led."""
+        if not self.weights:
+            self.centre = targets.mean(axis=0)
+            self.scale = float((targets - self.centre).std()) or 1.0
+            self.weights = self._drawn(targets.shape[1])
+            self.optimizer = Adam(self.weights, LEARNING_RATE, WEIGHT_DECAY)
         inputs = torch.from_numpy(self._inputs(values))
         wanted = torch.as_tensor((targets - self.centre) / self.scale, dtype=torch.float32)
+        first, offset, second, last = self.weights
+        for _ in range(round(share * STEPS)):
+            self.steps += 1
+            rows = torch.randint(0, len(inputs), (min(BATCH, len(inputs)),), generator=self.generator)
+            told = torch.relu(inputs[rows] @ first + offset) @ second + last
+            self.optimizer.descend(nn.functional.smooth_l1_loss(told, wanted[rows], beta=0.3))
+            self.optimizer.rate = LEARNING_RATE * max(1.0 - 0.95 * self.steps / STEPS, 0.05)
+        self.first, self.offset, self.second, self.last = (weight.detach().numpy() for weight in self.weights)
+        return self
+
+    def _drawn(self, outputs: int) -> list[torch.Tensor]:
+        """Weights of both layers at the beginning."""
 
         def drawn(rows: int, columns: int, fan_in: int) -> torch.Tensor:
-            return (torch.rand(rows, columns, generator=generator) * 2 - 1) * fan_in**-0.5
+            return (torch.rand(rows, columns, generator=self.generator) * 2 - 1) * fan_in**-0.5
 
-        first = drawn(self.inputs, HIDDEN, self.inputs).requires_grad_()
-        offset = drawn(1, HIDDEN, self.inputs).requires_grad_()
-        second = drawn(HIDDEN, targets.shape[1], HIDDEN).requires_grad_()
-        last = torch.zeros(1, targets.shape[1]).requires_grad_()
-        optimizer = Adam([first, offset, second, last], LEARNING_RATE, WEIGHT_DECAY)
-        for step in range(STEPS):
-            rows = torch.randint(0, len(inputs), (min(BATCH, len(inputs)),), generator=generator)
-            told = torch.relu(inputs[rows] @ first + offset) @ second + last
-            optimizer.descend(nn.functional.smooth_l1_loss(told, wanted[rows], beta=0.3))
-            optimizer.rate = LEARNING_RATE * (1.0 - 0.95 * step / STEPS)
-        self.first, self.offset, self.second, self.last = (w.detach().numpy() for w in (first, offset, second, last))
-        return self
+        weights = [
+            drawn(self.inputs, HIDDEN, self.inputs),
+            drawn(1, HIDDEN, self.inputs),
+            drawn(HIDDEN, outputs, HIDDEN),
+            torch.zeros(1, outputs),
+        ]
+        return [weight.requires_grad_() for weight in weights]
 
     def predict(self, values: Values) -> Floats:
         """Targets of rows (rows, targets)."""
@@ -97,6 +110,19 @@ class TabledNetwork:
                     hidden = of + table[chosen[at]]
                 result[at] = np.maximum(hidden, 0.0, out=hidden) @ self.second
         return np.asarray((result + self.last) * np.float32(self.scale) + self.centre.astype(np.float32))
+
+    def predict_changed(self, states: Values, row: Integers, feature: Integers, value: Floats) -> Floats:
+        """Targets of the rows `states[row]` with one `feature` of each at another `value` (changes, targets)."""
+        hidden = self._hidden(states)[row]
+        order = np.argsort(feature, kind="stable")
+        for of_one in np.split(order, np.flatnonzero(np.diff(feature[order])) + 1) if len(row) else []:
+            j = int(feature[of_one[0]])
+            change = self._seen(j, value[of_one]) - self._seen(j, states[row[of_one], j])
+            hidden[of_one] += change @ self.first[self.columns[j]]
+        return np.asarray((np.maximum(hidden, 0.0) @ self.second + self.last) * self.scale + self.centre)
+
+    def _hidden(self, values: Values) -> Floats:
+        return np.asarray(self._inputs(values) @ self.first + self.offset)
 
     def _adds(self, j: int, column: Floats) -> Floats:
         """What the values of one feature add to the hidden layer."""

@@ -1,0 +1,94 @@
+"""Learning a world model: which rows the model is asked about, half of them where a search in imagination goes."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from relax_plugin.arrays import Values
+from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.goal import BoundGoal, Goal
+from relax_plugin.problem import Problem
+from relax_plugin.search.greedy import Moves
+from relax_plugin.world_model.belief import expected_improvement
+from relax_plugin.world_model.model import WorldModel
+from relax_plugin.world_model.proposals import VALUES, Imagination
+from relax_plugin.world_model.sampling import Mixing, mixtures, moved, QUANTILES
+
+ACTIVE = 0.5  # share of the rows that are asked where the search goes
+FIRST = 0.5  # share of the effort of fitting that is spent before
+CURIOSITY = 0.5  # how far chance decides which proposal is asked about
+
+
+def imagine(
+    blackbox: BlackBox,
+    values: Values,
+    known: tuple[Values, Answer],
+    rows: int,
+    goal: Goal,
+    max_changes: int,
+    mixing: Mixing,
+    rng: np.random.Generator,
+) -> WorldModel:
+    """A world model fitted to what is known of the model and to at most `rows` further model rows.
+
+    The first half of them are rows like the training rows, moved as a search moves them. For the others the search is
+    run in imagination from training rows, and the model is asked about what it would propose.
+    """
+    space = blackbox.space
+    assert space is not None
+    seen, answer = known
+    left = rows // blackbox.rows_per_question
+    active = int(left * ACTIVE)
+    world = WorldModel(blackbox, values, int(rng.integers(2**31)))
+    fresh = moved(mixtures(values, space, mixing, rng, left - active), space, Moves.quantiles(values, space, QUANTILES), rng)
+    seen, answer = np.concatenate([seen, fresh]), Answer.joined(answer, blackbox.ask(fresh))
+    world.fit(seen, answer, FIRST)
+    world.error = CURIOSITY * float(world.targets.of(answer).std())
+    if active:
+        proposed = _proposed(world, values, goal, max_changes, active, rng)
+        told = blackbox.ask(proposed)
+        world.judge(proposed, told)
+        seen, answer = np.concatenate([seen, proposed]), Answer.joined(answer, told)
+        world.fit(seen, answer, 1.0 - FIRST)
+    return world
+
+
+def _proposed(
+    world: WorldModel, values: Values, goal: Goal, max_changes: int, count: int, rng: np.random.Generator
+) -> Values:
+    """What a search in imagination would ask first, from random training rows; some chance keeps it curious."""
+    start = values[rng.integers(0, len(values), count)]
+    before = world.targets.answer(world.predict(start))
+    goals = random_goals(goal, world.blackbox, before, rng)
+    spent = np.zeros(count, dtype=np.int64)
+    problem = Problem(
+        world.space, world.blackbox, start, before, goals, world.space.limits(), max_changes, spent
+    )
+    moves = Moves.quantiles(values, world.space, VALUES)
+    proposals = Imagination(world, problem, moves).propose()
+    none = np.full(count, np.inf)
+    promise = expected_improvement(
+        proposals.gap, world.error, proposals.count, proposals.distance(world.space), none, none, max_changes
+    )
+    noisy = np.log(promise + 1e-12) + CURIOSITY * rng.gumbel(size=promise.shape)
+    return proposals.at(noisy.argmax(axis=1)[:, None]).rows(start)[:, 0]
+
+
+def random_goals(goal: Goal, blackbox: BlackBox, answer: Answer, rng: np.random.Generator) -> BoundGoal:
+    """A goal for each row: of several classes half are targeted, so that what is learned serves both kinds of goal."""
+    if blackbox.task == "regression":
+        return goal.bind(blackbox, answer)
+    untargeted = Goal.flip(min_probability=goal.min_probability).bind(blackbox, answer)
+    untargeted = replace(untargeted, avoided=None)
+    assert untargeted.wanted is not None
+    classes = untargeted.wanted.shape[1]
+    if classes <= 2:
+        return untargeted
+    target = rng.integers(0, classes, len(answer))
+    if goal.kind == "to" and not isinstance(goal.label, tuple):
+        fixed = goal.bind(blackbox, answer).wanted
+        assert fixed is not None
+        target = np.where(rng.random(len(answer)) < 0.5, fixed.argmax(axis=1), target)
+    targeted = target[:, None] == np.arange(classes)
+    pick = (rng.random(len(answer)) < 0.5)[:, None]
+    return replace(untargeted, wanted=np.where(pick, targeted, untargeted.wanted))
