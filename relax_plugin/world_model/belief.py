@@ -15,7 +15,9 @@ from relax_plugin.world_model.changes import Changes
 
 NOISE = 1e-3  # share of the variance that no answer removes
 CLOSENESS = 3.0  # what closeness counts among proposals, in changes, while no counterfactual is known
-SHORTER = 0.5  # what a counterfactual of no length at all would gain on the best known one, in changes
+LIKELY = 0.5
+FEWER = 1.0
+SHORTER = 1.0  # what a counterfactual of no length at all would gain on the best known one, in changes
 PRIOR_ANSWERS = 4.0  # answers that the typical error of the world model is worth when a query's own is estimated
 
 
@@ -27,14 +29,19 @@ def expected_improvement(
     best_count: Floats,
     best_distance: Floats,
     most: int,
+    urgency: float = 0.0,
 ) -> Floats:
     """The chance that a proposal is valid, times what it would gain: changes first, then distance, all in changes."""
     known = np.isfinite(best_count)[:, None]
-    fewer = np.where(known, best_count[:, None], most + 1.0) - count
-    share = distance / np.where(known, np.maximum(best_distance, 1e-12)[:, None], 1.0)
-    gain = np.where(fewer == 0, SHORTER * np.maximum(1.0 - share, 0.0), np.maximum(fewer, 0.0))
-    gain = np.where(known, gain, fewer + CLOSENESS / (1.0 + distance))
-    return np.where(np.isfinite(gap), ndtr(-gap / error) * gain, 0.0)
+    longest = np.where(np.isfinite(gap), distance, 0.0).max(axis=1)
+    share = distance / np.maximum(np.where(known, best_distance[:, None], longest[:, None]), 1e-12)
+    shorter = SHORTER * np.maximum(1.0 - share, 0.0)
+    chance = np.where(np.isfinite(gap), ndtr(-gap / error), 0.0)
+    likely = np.where(chance >= LIKELY, count, most).min(axis=1)[:, None] + 1.0
+    fewer = np.where(known, best_count[:, None], likely) - count
+    gain = np.where(fewer == 0, shorter, np.maximum(FEWER * fewer, 0.0))
+    gain = np.where(known, gain, np.maximum(urgency + FEWER * fewer + shorter, 0.0))
+    return np.where(np.isfinite(gap), chance * gain, 0.0)
 
 
 @dataclass

@@ -8,6 +8,8 @@ import numpy as np
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.features import FeatureSpace
 
+SHORT_SHARE=0
+SHORT_REACH=0.3
 REACH = 2.0  # standard deviations over which errors of a world model are alike
 
 
@@ -86,7 +88,9 @@ class Changes:
 
 def nearness(squared: Floats) -> Floats:
     """How alike a world model's errors at two rows are, by their squared distance in standard deviations."""
-    return np.asarray(np.exp(squared * (-0.5 / REACH**2)))
+    far = np.exp(squared * (-0.5 / REACH**2))
+    if not SHORT_SHARE: return far
+    return np.asarray((1 - SHORT_SHARE) * far + SHORT_SHARE * np.exp(squared * (-0.5 / SHORT_REACH**2)))
 
 
 def largest(array: Floats, count: int) -> Integers:

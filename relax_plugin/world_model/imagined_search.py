@@ -16,13 +16,18 @@ from relax_plugin.world_model.model import WorldModel
 from relax_plugin.world_model.proposals import Imagination
 
 CAUTION = 0.6  # share of the world model's typical error that is left where a query's own answers correct it
-ENOUGH = 0.01  # expected improvement, in changes, below which no further question is worth its row
+ENOUGH = 0.001  # expected improvement, in changes, below which no further question is worth its row
 CELLS = 1_000_000  # queries times features worked on side by side
 MOST_QUERIES = 2048  # worked on side by side
 WATCHED = 32  # proposals of a query that are watched while the model is asked
-SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # of a change that its shorter forms keep
-TOGETHER = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95)  # shares of all changes that are kept together
-TURNS = (0.5, 0.75, 1.0)  # shares of the questions after which shorter forms of the best answer are looked at
+AROUND = 3
+SAFE = 8
+FOUND = 0.0
+URGENCY = 1.0
+BEFORE = 0
+SHARES = (0.0, 0.25, 0.5, 0.7, 0.85, 0.93, 1.2)  # of a change that its shorter forms keep
+TOGETHER = (0.5, 0.7, 0.85, 0.93)  # shares of all changes that are kept together
+TURNS = (0.12, 0.23, 0.34, 0.45, 0.56, 0.67, 0.78, 0.89, 1.0)  # shares of the questions after which shorter forms of the best answer are looked at
 
 
 class ImaginedSearch:
@@ -58,9 +63,11 @@ class Hunt:
 
     def run(self, questions: int) -> None:
         """Ask up to so many questions a query."""
+        for _ in range(BEFORE):
+            self._look_around()
         for share in TURNS:
             if self.questions:
-                self._shorten()
+                self._look_around()
             self._ask(int(round(share * questions)) - self.questions)
 
     def _watch(self, proposals: Changes, also: tuple[Changes, Told] | None = None) -> None:
@@ -73,7 +80,11 @@ class Hunt:
                 np.concatenate([also[1].variance, told.variance], axis=1),
                 [np.concatenate(pair, axis=1) for pair in zip(also[1].columns, told.columns, strict=True)],
             )
-        position = largest(self._improvement(proposals, told), WATCHED)
+        worth = self._improvement(proposals, told)
+        position = largest(worth, WATCHED)
+        np.put_along_axis(worth, position, -np.inf, 1)
+        safest = largest(np.where(np.isneginf(worth), -np.inf, -told.gap), SAFE)  # should the others fail
+        position = np.concatenate([position, safest], axis=1)
         self.proposals = proposals.at(position)
         self.told = Told(
             np.take_along_axis(told.gap, position, 1),
@@ -87,7 +98,7 @@ class Hunt:
         counts = proposals.count if counts is None else counts
         lengths = proposals.distance(self.space) if lengths is None else lengths
         return expected_improvement(
-            told.gap, self.belief.errors(told), counts, lengths, self.count, self.distance, self.problem.max_changes
+            told.gap, self.belief.errors(told), counts, lengths, self.count, self.distance, self.problem.max_changes, FOUND + URGENCY * self.questions
         )
 
     def _ask(self, rounds: int) -> None:
@@ -114,39 +125,60 @@ class Hunt:
         nearer = ~met & (gap < self.closest[who])
         self.closest[who[nearer]], self.attempt[who[nearer]] = gap[nearer], rows[nearer]
 
-    def _shorten(self) -> None:
-        """Watch shorter forms of the best answers too: one change nearer or taken back, or all nearer together."""
+    def _look_around(self) -> None:
+        """Watch neighbours of the most promising proposals and of the best answers too.
+
+        One change nearer, farther or taken back, or all nearer together.
+        """
+        worth = self._improvement(self.proposals, self.told, self.counts, self.lengths)
+        some = self.proposals.at(largest(worth, AROUND))
+        depth = some.feature.shape[2]
         solved = np.flatnonzero(np.isfinite(self.count))
-        if len(solved) == 0:
-            return
-        start, best, numeric = self.problem.start[solved], self.best[solved], ~self.space.is_categorical
-        depth = int(self.count[solved].max())
-        changed = best != start
-        feature = np.argsort(~changed, axis=1, kind="stable")[:, :depth]
-        there = np.take_along_axis(changed, feature, 1)
-        origin, reached = np.take_along_axis(start, feature, 1), np.take_along_axis(best, feature, 1)
-        kept = np.ones((len(SHARES) * depth + len(TOGETHER), depth))
-        for k in range(depth):
+        if len(solved):
+            best = Changes.none(len(self.problem), 1, depth)
+            changed = self.best[solved] != self.problem.start[solved]
+            feature = np.argsort(~changed, axis=1, kind="stable")[:, :depth]
+            there = np.take_along_axis(changed, feature, 1)
+            best.feature[solved, 0, :feature.shape[1]] = np.where(there, feature, -1)
+            best.value[solved, 0, :feature.shape[1]] = np.where(there, np.take_along_axis(self.best[solved], feature, 1), 0.0)
+            best.gap[solved] = 0.0
+            some = some.beside(best)
+        query, which = np.nonzero(np.isfinite(some.gap) & (some.feature >= 0).any(axis=2))
+        feature, value = some.feature[query, which], some.value[query, which]
+        used = feature >= 0
+        most = int(used.sum(axis=1).max(initial=1))
+        feature, value, used = feature[:, :most], value[:, :most], used[:, :most]
+        every = np.arange(len(query))[:, None]
+        origin = self.problem.start[query[:, None], feature]
+        numeric = ~self.space.is_categorical[feature]
+        kept = np.ones((len(SHARES) * most + len(TOGETHER), most))
+        for k in range(most):
             kept[k * len(SHARES) : (k + 1) * len(SHARES), k] = SHARES
-        kept[len(SHARES) * depth :] = np.array(TOGETHER)[:, None]
-        kept = np.where(numeric[feature][:, None], kept, np.where(kept == 0.0, 0.0, 1.0))
-        value = origin[:, None] + kept * (reached - origin)[:, None]
-        value = self._inside(value, solved, feature[:, None].repeat(len(kept[0]), axis=1))
-        value = np.where(kept == 0.0, origin[:, None], np.where(kept == 1.0, reached[:, None], value))
-        used = there[:, None] & (value != origin[:, None])
-        spread = feature[:, None].repeat(value.shape[1], axis=1)
-        categorical = self.space.is_categorical[spread]
-        length = np.where(categorical, np.sqrt(2.0), (value - origin[:, None]) / self.space.scale[spread])
-        gap = np.full(value.shape[:2], np.inf)
-        shorter = Changes(np.where(used, spread, -1), np.where(used, value, 0.0), np.where(used, length, 0.0), gap)
-        some = used.any(axis=2) & ((value != reached[:, None]) & there[:, None]).any(axis=2)
-        rows = shorter.rows(start)
-        query, variant = np.nonzero(some)
-        goal = self.problem.goal.take(solved[query])
-        gap[query, variant] = self.world.gap(goal, rows[query, variant])
-        whole = Changes.none(len(self.problem), value.shape[1], self.proposals.feature.shape[2])
-        whole.feature[solved, :, :depth], whole.value[solved, :, :depth] = shorter.feature, shorter.value
-        whole.length[solved, :, :depth], whole.gap[solved] = shorter.length, gap
+        kept[len(SHARES) * most :] = np.array(TOGETHER)[:, None]
+        n, variants = len(query), len(kept)
+        share = np.broadcast_to(kept, (n, variants, most))
+        share = np.where(numeric[:, None], share, np.where(share == 0.0, 0.0, 1.0))
+        moved = origin[:, None] + share * (value - origin)[:, None]
+        spread = np.repeat(feature[:, None], variants, axis=1)
+        moved = self._inside(moved, query, spread)
+        moved = np.where(share == 0.0, origin[:, None], np.where(share == 1.0, value[:, None], moved))
+        there = used[:, None] & (moved != origin[:, None])
+        new = there.any(axis=2) & (used[:, None] & (moved != value[:, None])).any(axis=2)
+        length = np.where(self.space.is_categorical[spread], np.sqrt(2.0), (moved - origin[:, None]) / self.space.scale[spread])
+        variant = Changes(np.where(there, spread, -1), np.where(there, moved, 0.0), np.where(there, length, 0.0), np.full((n, variants), np.inf))
+        row, column = np.nonzero(new)
+        rows = self.problem.start[query[row]]
+        for k in range(most):
+            on = there[row, column, k]
+            rows[np.flatnonzero(on), feature[row[on], k]] = moved[row[on], column[on], k]
+        variant.gap[row, column] = self.world.gap(self.problem.goal.take(query[row]), rows)
+        # As proposals of their queries: as many places as the query with most of them needs.
+        place = np.arange(n) - np.searchsorted(query, query)
+        several = int(place.max(initial=0)) + 1
+        whole = Changes.none(len(self.problem), several * variants, depth)
+        at = (place * variants)[:, None] + np.arange(variants)
+        whole.feature[query[:, None], at, :most], whole.value[query[:, None], at, :most] = variant.feature, variant.value
+        whole.length[query[:, None], at, :most], whole.gap[query[:, None], at] = variant.length, variant.gap
         self._watch(whole, (self.proposals, self.told))
 
     def _inside(self, value: Floats, query: Integers, feature: Integers) -> Floats:

@@ -14,8 +14,10 @@ from relax_plugin.world_model.model import WorldModel
 from relax_plugin.world_model.proposals import VALUES, Imagination
 from relax_plugin.world_model.sampling import Mixing, mixtures, moved, QUANTILES
 
-ACTIVE = 0.5  # share of the rows that are asked where the search goes
-FIRST = 0.5  # share of the effort of fitting that is spent before
+REFIT=False
+ROUNDS = 2
+ACTIVE = 0.6  # share of the rows that are asked where the search goes
+FIRST = 0.4  # share of the effort of fitting that is spent before
 CURIOSITY = 0.5  # how far chance decides which proposal is asked about
 
 
@@ -44,12 +46,19 @@ def imagine(
     seen, answer = np.concatenate([seen, fresh]), Answer.joined(answer, blackbox.ask(fresh))
     world.fit(seen, answer, FIRST)
     world.error = CURIOSITY * float(world.targets.of(answer).std())
-    if active:
+    for part in np.array_split(np.arange(active), ROUNDS):
+        active = len(part)
         proposed = _proposed(world, values, goal, max_changes, active, rng)
         told = blackbox.ask(proposed)
         world.judge(proposed, told)
         seen, answer = np.concatenate([seen, proposed]), Answer.joined(answer, told)
-        world.fit(seen, answer, 1.0 - FIRST)
+        if REFIT:
+            w, e, a = world.weight, world.error, world.agreement
+            world = WorldModel(blackbox, values, int(rng.integers(2**31)))
+            world.weight, world.error, world.agreement = w, e, a
+            world.fit(seen, answer, 1.0)
+        else:
+            world.fit(seen, answer, (1.0 - FIRST) / ROUNDS)
     return world
 
 

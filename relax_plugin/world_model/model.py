@@ -97,8 +97,8 @@ class WorldModel:
         """Learn from rows it has not seen how far to trust it, and whose share in the mean shall be how large."""
         wanted = self.targets.of(answer)
         one, other = self.network.predict(values), self.trees.predict(values)
-        apart = one - other
-        weight = float(((wanted - other) * apart).sum() / max(float((apart**2).sum()), 1e-12))
+        errors = [float(((wanted - guess) ** 2).mean()) ** 2 + 1e-24 for guess in (one, other)]
+        weight = errors[1] / (errors[0] + errors[1])
         self.weight = 1.0 if weight > ALONE else 0.0 if weight < 1 - ALONE else weight
         told = self.weight * one + (1 - self.weight) * other
         self.error = max(float(np.sqrt(((wanted - told) ** 2).sum(axis=1).mean())), 1e-9)
