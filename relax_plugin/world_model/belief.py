@@ -15,7 +15,7 @@ from relax_plugin.world_model.changes import Changes
 
 NOISE = 1e-3  # share of the variance that no answer removes
 CLOSENESS = 3.0  # what closeness counts among proposals, in changes, while no counterfactual is known
-LIKELY = 0.5
+LIKELY = 0.3
 FEWER = 1.0
 SHORTER = 1.0  # what a counterfactual of no length at all would gain on the best known one, in changes
 PRIOR_ANSWERS = 4.0  # answers that the typical error of the world model is worth when a query's own is estimated

@@ -10,7 +10,7 @@ from relax_plugin.features import FeatureSpace
 
 SHORT_SHARE=0
 SHORT_REACH=0.3
-REACH = 2.0  # standard deviations over which errors of a world model are alike
+REACH = 1.4  # standard deviations over which errors of a world model are alike
 
 
 @dataclass

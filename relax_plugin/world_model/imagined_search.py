@@ -15,8 +15,8 @@ from relax_plugin.world_model.changes import Changes, largest
 from relax_plugin.world_model.model import WorldModel
 from relax_plugin.world_model.proposals import Imagination
 
-CAUTION = 0.6  # share of the world model's typical error that is left where a query's own answers correct it
-ENOUGH = 0.001  # expected improvement, in changes, below which no further question is worth its row
+CAUTION = 1.0  # share of the world model's typical error that is left where a query's own answers correct it
+ENOUGH = 0.0003  # expected improvement, in changes, below which no further question is worth its row
 CELLS = 1_000_000  # queries times features worked on side by side
 MOST_QUERIES = 2048  # worked on side by side
 WATCHED = 32  # proposals of a query that are watched while the model is asked

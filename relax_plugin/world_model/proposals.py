@@ -18,7 +18,7 @@ from relax_plugin.world_model.belief import expected_improvement
 from relax_plugin.world_model.changes import Changes, largest, nearness
 from relax_plugin.world_model.model import WorldModel
 
-VALUES = 10  # quantiles of each number that are looked at
+VALUES = 6  # quantiles of each number that are looked at
 DEPTH = 12  # changes of a proposal at most, whatever `max_changes` says
 BEAM = 4  # states from which proposals are widened
 WIDENED_BY = 32  # best single moves that widen them
