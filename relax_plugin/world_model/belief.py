@@ -5,6 +5,7 @@ tells about those near it. Which proposal to ask about next is said by its expec
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -14,11 +15,8 @@ from relax_plugin.features import FeatureSpace
 from relax_plugin.world_model.changes import Changes
 
 NOISE = 1e-3  # share of the variance that no answer removes
-CLOSENESS = 3.0  # what closeness counts among proposals, in changes, while no counterfactual is known
-LIKELY = 0.3
-FEWER = 1.0
-SHORTER = 1.0  # what a counterfactual of no length at all would gain on the best known one, in changes
 PRIOR_ANSWERS = 4.0  # answers that the typical error of the world model is worth when a query's own is estimated
+LIKELY = 0.3  # chance of being valid from which on a proposal says how few changes may do
 
 
 def expected_improvement(
@@ -28,20 +26,23 @@ def expected_improvement(
     distance: Floats,
     best_count: Floats,
     best_distance: Floats,
-    most: int,
     urgency: float = 0.0,
 ) -> Floats:
-    """The chance that a proposal is valid, times what it would gain: changes first, then distance, all in changes."""
-    known = np.isfinite(best_count)[:, None]
-    longest = np.where(np.isfinite(gap), distance, 0.0).max(axis=1)
+    """The chance that a proposal is valid, times what it would gain, in changes: fewer first, else a shorter way.
+
+    While nothing valid is known (infinite `best_count`) it is compared with one change more than a likely one has, and
+    with the longest; `urgency` then makes the chance count for more.
+    """
+    there, known = np.isfinite(gap), np.isfinite(best_count)[:, None]
+    chance = ndtr(-gap / error)
+    few = np.where(there & (chance >= LIKELY), count, np.inf).min(axis=1)
+    few = np.where(np.isfinite(few), few, np.where(there, count, 0).max(axis=1))
+    longest = np.where(there, distance, 0.0).max(axis=1)
     share = distance / np.maximum(np.where(known, best_distance[:, None], longest[:, None]), 1e-12)
-    shorter = SHORTER * np.maximum(1.0 - share, 0.0)
-    chance = np.where(np.isfinite(gap), ndtr(-gap / error), 0.0)
-    likely = np.where(chance >= LIKELY, count, most).min(axis=1)[:, None] + 1.0
-    fewer = np.where(known, best_count[:, None], likely) - count
-    gain = np.where(fewer == 0, shorter, np.maximum(FEWER * fewer, 0.0))
-    gain = np.where(known, gain, np.maximum(urgency + FEWER * fewer + shorter, 0.0))
-    return np.where(np.isfinite(gap), chance * gain, 0.0)
+    shorter = np.maximum(1.0 - share, 0.0)
+    fewer = np.where(known, best_count[:, None], few[:, None] + 1.0) - count
+    gain = np.where(known, np.where(fewer == 0, shorter, fewer), urgency + fewer + shorter)
+    return np.where(there, chance * np.maximum(gain, 0.0), 0.0)
 
 
 @dataclass
@@ -50,67 +51,98 @@ class Told:
 
     gap: Floats
     variance: Floats  # as a share of the world model's own
-    columns: list[Floats]  # what each answer said of them, up to the error
+    columns: list[Floats]  # what each answer said of them
+
+    def of(self, queries: Any) -> "Told":
+        return Told(self.gap[queries], self.variance[queries], [column[queries] for column in self.columns])
+
+    def at(self, position: Integers) -> "Told":
+        query = np.arange(len(position))[:, None]
+        columns = [column[query, position] for column in self.columns]
+        return Told(self.gap[query, position], self.variance[query, position], columns)
+
+    def beside(self, other: "Told") -> "Told":
+        columns = [np.concatenate(pair, axis=1) for pair in zip(self.columns, other.columns, strict=True)]
+        gap, variance = np.concatenate([self.gap, other.gap], 1), np.concatenate([self.variance, other.variance], 1)
+        return Told(gap, variance, columns)
+
+
+@dataclass
+class Reply:
+    """One answer of the model to each query: to which proposal, how much of a surprise it was.
+
+    `factor` is its row of the Cholesky factor of all replies' covariance, the diagonal last. Queries that did not ask
+    are not `live`.
+    """
+
+    asked: Changes
+    factor: list[Floats]
+    surprise: Floats
+    live: Booleans
+
+    def of(self, queries: Any) -> "Reply":
+        factor = [weight[queries] for weight in self.factor]
+        return Reply(self.asked.of(queries), factor, self.surprise[queries], self.live[queries])
 
 
 class Belief:
-    """The answers of the model to proposals of each query, and what they say of others.
+    """The answers of the model to proposals of each query, and what they say of others."""
 
-    The Cholesky factor of the answers' covariance grows by a row with each; queries that ask no more get empty ones.
-    """
+    def __init__(self, space: FeatureSpace, error: float, replies: list[Reply]) -> None:
+        self.space, self.error, self.replies = space, error, replies
 
-    def __init__(self, space: FeatureSpace, error: float, start_errors: Floats) -> None:
+    @classmethod
+    def begin(cls, space: FeatureSpace, error: float, at_start: Floats) -> "Belief":
         """Begin with the model's answers to the queries themselves: what the world model is wrong by there."""
-        queries = len(start_errors)
-        self.space, self.error = space, error
-        self.asked = [Changes.none(queries, 1, 1)]
-        self.factor = [[np.full(queries, np.sqrt(1.0 + NOISE))]]
-        self.surprise = [start_errors / np.sqrt(1.0 + NOISE)]
-        self.live = [np.ones(queries, dtype=bool)]
+        own = np.full(len(at_start), np.sqrt(1.0 + NOISE))
+        nothing = Changes.none(1, len(at_start), 1)
+        return cls(space, error, [Reply(nothing, [own], at_start / own, np.ones(len(at_start), dtype=bool))])
+
+    def of(self, queries: Any) -> "Belief":
+        """The belief about some of the queries."""
+        return Belief(self.space, self.error, [reply.of(queries) for reply in self.replies])
 
     def tell(self, proposals: Changes) -> Told:
         """What is believed of proposals."""
-        gap, variance = proposals.gap.copy(), np.ones(proposals.gap.shape)
-        columns: list[Floats] = []
-        for asked, row, surprise, live in zip(self.asked, self.factor, self.surprise, self.live, strict=True):
-            column = proposals.alike(asked, self.space)
-            for before, weight in zip(columns, row, strict=False):
+        told = Told(proposals.gap.copy(), np.ones(proposals.gap.shape), [])
+        for reply in self.replies:
+            column = proposals.alike(reply.asked, self.space.is_categorical)
+            for before, weight in zip(told.columns, reply.factor, strict=False):
                 column -= before * weight[:, None]
-            column = np.where(live[:, None], column / row[-1][:, None], 0.0)
-            gap += column * surprise[:, None]
-            variance -= column**2
-            columns.append(column)
-        return Told(gap, np.maximum(variance, 0.0), columns)
+            column *= np.where(reply.live, 1.0 / reply.factor[-1], 0.0)[:, None]
+            told.gap += column * reply.surprise[:, None]
+            told.variance -= column**2
+            told.columns.append(column)
+        np.maximum(told.variance, 0.0, out=told.variance)
+        return told
 
     def errors(self, told: Told) -> Floats:
-        """Standard deviations of what is believed: the query's own error, estimated from its surprises."""
-        squares = sum(surprise**2 for surprise in self.surprise)
-        number = sum(live.astype(float) for live in self.live)
+        """Standard deviations of what is believed; each query's own typical error is seen from its surprises."""
+        squares = sum(reply.surprise**2 for reply in self.replies)
+        number = sum(reply.live.astype(np.float64) for reply in self.replies)
         own = np.sqrt((PRIOR_ANSWERS * self.error**2 + squares) / (PRIOR_ANSWERS + number))
-        return own[:, None] * np.sqrt(np.maximum(told.variance, NOISE))
+        return np.asarray(own[:, None] * np.sqrt(np.maximum(told.variance, NOISE)))
 
-    def learn(self, who: Integers, asked: Changes, told: Told, position: Integers, gap: Floats, proposals: Changes) -> None:
+    def learn(self, who: Integers, position: Integers, gap: Floats, proposals: Changes, told: Told) -> None:
         """Take in the model's answers to one proposal of some queries, and correct what is believed of the others."""
-        queries, every = len(told.gap), np.arange(len(who))
-        row = [np.zeros(queries) for _ in told.columns]
-        for weight, column in zip(row, told.columns, strict=True):
-            weight[who] = column[who, position]
-        own = np.sqrt(told.variance[who, position] + NOISE)
-        covariance = proposals.of(who).alike(asked, self.space)
+        queries = len(told.gap)
+        asked = Changes.none(len(proposals.feature), queries, 1)
+        asked.feature[:, who, 0] = proposals.feature[:, who, position]
+        asked.value[:, who, 0], asked.length[:, who, 0] = proposals.value[:, who, position], proposals.length[:, who, position]
+        covariance = proposals.of(who).alike(asked.of(who), self.space.is_categorical)
+        factor = []
         for column in told.columns:
-            covariance -= column[who] * column[who, position][:, None]
+            weight = np.zeros(queries)
+            weight[who] = column[who, position]
+            covariance -= column[who] * weight[who, None]
+            factor.append(weight)
+        own = np.sqrt(told.variance[who, position] + NOISE)
         column, surprise, live = np.zeros(told.gap.shape), np.zeros(queries), np.zeros(queries, dtype=bool)
         column[who] = covariance / own[:, None]
-        surprise[who] = (gap - told.gap[who, position]) / own
-        live[who] = True
+        surprise[who], live[who] = (gap - told.gap[who, position]) / own, True
+        diagonal = np.ones(queries)
+        diagonal[who] = own
         told.gap += column * surprise[:, None]
         told.variance = np.maximum(told.variance - column**2, 0.0)
         told.columns.append(column)
-        diagonal = np.ones(queries)
-        diagonal[who] = own
-        whole = Changes.none(queries, 1, asked.feature.shape[2])
-        whole.feature[who], whole.value[who], whole.length[who] = asked.feature, asked.value, asked.length
-        self.asked.append(whole)
-        self.factor.append([*row, diagonal])
-        self.surprise.append(surprise)
-        self.live.append(live)
+        self.replies.append(Reply(asked, [*factor, diagonal], surprise, live))

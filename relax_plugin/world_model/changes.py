@@ -8,20 +8,20 @@ import numpy as np
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.features import FeatureSpace
 
-SHORT_SHARE=0
-SHORT_REACH=0.3
 REACH = 1.4  # standard deviations over which errors of a world model are alike
+CATEGORY = np.sqrt(2.0)  # length of a changed category: as far as its one-hot columns move
 
 
 @dataclass
 class Changes:
     """Proposals of each query; unused places have feature -1 and length 0.
 
+    The places come first, so that sums over the few of them are sums of whole arrays.
+
     Attributes
     ----------
-    feature, value, length : arrays (queries, proposals, changes)
-        `length` is signed, in standard deviations; the root of 2 for a category, so that two categories are as far
-        apart as their one-hot columns.
+    feature, value, length : arrays (places, queries, proposals)
+        `length` is signed, in standard deviations.
     gap : array (queries, proposals)
         As imagined; infinite where there is no proposal.
     """
@@ -32,65 +32,71 @@ class Changes:
     gap: Floats
 
     @classmethod
-    def none(cls, queries: int, proposals: int, depth: int) -> "Changes":
-        shape = (queries, proposals, depth)
-        return cls(np.full(shape, -1), np.zeros(shape), np.zeros(shape), np.full(shape[:2], np.inf))
+    def none(cls, places: int, queries: int, proposals: int) -> "Changes":
+        shape = (places, queries, proposals)
+        return cls(np.full(shape, -1), np.zeros(shape), np.zeros(shape), np.full(shape[1:], np.inf))
 
     @property
     def count(self) -> Integers:
-        return np.asarray((self.feature >= 0).sum(axis=-1))
+        return np.asarray((self.feature >= 0).sum(axis=0))
 
     def distance(self, space: FeatureSpace) -> Floats:
         """L1 in standard deviations; a changed category counts 1."""
         length = np.abs(self.length)
         if space.is_categorical.any():
             length = np.where(space.is_categorical[self.feature] & (self.feature >= 0), 1.0, length)
-        return np.asarray(length.sum(axis=-1))
+        return np.asarray(length.sum(axis=0))
 
     def of(self, queries: Any) -> "Changes":
         """The proposals of some of the queries."""
-        return Changes(self.feature[queries], self.value[queries], self.length[queries], self.gap[queries])
+        return Changes(self.feature[:, queries], self.value[:, queries], self.length[:, queries], self.gap[queries])
 
     def at(self, position: Integers) -> "Changes":
         """Of each query the proposals at these positions (queries, some)."""
-        deep = position[:, :, None]
-        return Changes(
-            np.take_along_axis(self.feature, deep, 1),
-            np.take_along_axis(self.value, deep, 1),
-            np.take_along_axis(self.length, deep, 1),
-            np.take_along_axis(self.gap, position, 1),
-        )
+        query = np.arange(len(position))[:, None]
+        return Changes(*(array[..., query, position] for array in vars(self).values()))
 
     def beside(self, other: "Changes") -> "Changes":
         """Both, as proposals of the same queries."""
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return Changes(*(np.concatenate(pair, axis=1) for pair in pairs))
+        places = max(len(self.feature), len(other.feature))
+        pairs = zip(vars(self._with(places)).values(), vars(other._with(places)).values(), strict=True)
+        return Changes(*(np.concatenate(pair, axis=-1) for pair in pairs))
 
-    def rows(self, start: Values) -> Values:
-        """Every proposal as a row (queries, proposals, features)."""
-        rows = np.repeat(start[:, None], self.gap.shape[1], axis=1)
-        query, proposal, change = np.nonzero(self.feature >= 0)
-        rows[query, proposal, self.feature[query, proposal, change]] = self.value[query, proposal, change]
+    def _with(self, places: int) -> "Changes":
+        more = places - len(self.feature)
+        if more == 0:
+            return self
+        empty = Changes.none(more, *self.gap.shape)
+        pairs = ((self.feature, empty.feature), (self.value, empty.value), (self.length, empty.length))
+        return Changes(*(np.concatenate(pair) for pair in pairs), self.gap)
+
+    def rows(self, start: Values, position: Integers) -> Values:
+        """One proposal of each query as a row."""
+        rows, query = start.copy(), np.arange(len(start))
+        for feature, value in zip(self.feature, self.value, strict=True):
+            changed = np.flatnonzero(feature[query, position] >= 0)
+            at = position[changed]
+            rows[changed, feature[changed, at]] = value[changed, at]
         return rows
 
-    def alike(self, one: "Changes", space: FeatureSpace) -> Floats:
+    def alike(self, one: "Changes", is_categorical: Booleans) -> Floats:
         """How alike the world model's errors are at every proposal and at one proposal of its query; 1: the same."""
-        product = np.zeros(self.gap.shape)
-        for k in range(one.feature.shape[2]):
-            feature, value, length = one.feature[:, :, k, None], one.value[:, :, k, None], one.length[:, :, k, None]
-            common = np.where((self.feature == feature) & (feature >= 0), self.length * length, 0.0)
-            if space.is_categorical.any():  # two other categories of one feature agree in not being the query's own
-                common = np.where(space.is_categorical[feature] & (self.value != value), 0.5 * common, common)
-            product += common.sum(axis=-1)
-        squared = (self.length**2).sum(axis=-1) + (one.length**2).sum(axis=-1) - 2.0 * product
+        squared = (self.length**2).sum(axis=0) + (one.length**2).sum(axis=0)
+        mixed = bool(is_categorical.any())
+        for feature, value, length in zip(one.feature, one.value, one.length, strict=True):
+            twice = 2.0 * length
+            for mine, its_value, its_length in zip(self.feature, self.value, self.length, strict=True):
+                common = np.where(mine == feature, its_length * twice, 0.0)
+                if mixed:  # two other categories of one feature agree in not being the query's own
+                    other = is_categorical[feature] & (its_value != value)
+                    common = np.where(other, 0.5 * common, common)
+                squared -= common
         return nearness(squared)
 
 
 def nearness(squared: Floats) -> Floats:
     """How alike a world model's errors at two rows are, by their squared distance in standard deviations."""
-    far = np.exp(squared * (-0.5 / REACH**2))
-    if not SHORT_SHARE: return far
-    return np.asarray((1 - SHORT_SHARE) * far + SHORT_SHARE * np.exp(squared * (-0.5 / SHORT_REACH**2)))
+    return np.asarray(np.exp(squared * (-0.5 / REACH**2)))
 
 
 def largest(array: Floats, count: int) -> Integers:

@@ -1,9 +1,9 @@
 """Imagined search: complete answers are found in imagination, and the model is asked about the most promising one.
 
-Its answer corrects what is believed of the others, and so on; half-way, shorter forms of the best answer so far join.
+Its answer corrects what is believed of the others, and so on. Before each question, variants of what looks best join.
 """
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,20 +14,17 @@ from relax_plugin.world_model.belief import Belief, Told, expected_improvement
 from relax_plugin.world_model.changes import Changes, largest
 from relax_plugin.world_model.model import WorldModel
 from relax_plugin.world_model.proposals import Imagination
+from relax_plugin.world_model.variants import variants_of
 
-CAUTION = 1.0  # share of the world model's typical error that is left where a query's own answers correct it
-ENOUGH = 0.0003  # expected improvement, in changes, below which no further question is worth its row
+ENOUGH = 3e-4  # expected improvement, in changes, below which no further question is worth its row
+WATCHED = 32  # proposals of a query that are watched while the model is asked
+SAFE = 8  # further ones, the likeliest to be valid, should the others fail
+AROUND = 3  # most promising proposals whose variants join, beside those of the best answer
+URGENCY = 1.0  # how much more, in changes, any valid answer is worth with each question that found none
 CELLS = 1_000_000  # queries times features worked on side by side
 MOST_QUERIES = 2048  # worked on side by side
-WATCHED = 32  # proposals of a query that are watched while the model is asked
-AROUND = 3
-SAFE = 8
-FOUND = 0.0
-URGENCY = 1.0
-BEFORE = 0
-SHARES = (0.0, 0.25, 0.5, 0.7, 0.85, 0.93, 1.2)  # of a change that its shorter forms keep
-TOGETHER = (0.5, 0.7, 0.85, 0.93)  # shares of all changes that are kept together
-TURNS = (0.12, 0.23, 0.34, 0.45, 0.56, 0.67, 0.78, 0.89, 1.0)  # shares of the questions after which shorter forms of the best answer are looked at
+PERSISTENCE = 3  # times the questions that are asked for queries that found nothing by then
+WIDER_BEAM = 12  # for those
 
 
 class ImaginedSearch:
@@ -40,150 +37,146 @@ class ImaginedSearch:
         made = Proposals.empty(problem, 1)
         size = max(min(MOST_QUERIES, CELLS // problem.start.shape[1]), 1)
         for index, part in problem.parts(size):
-            hunt = Hunt(self.world, part, self.moves)
-            hunt.run(self.rows_per_instance - 3)
+            hunt = Hunt.begin(self.world, part, self.moves)
+            hunt.ask(self.rows_per_instance - 3)
+            open_ = np.flatnonzero(np.isinf(hunt.count))
+            if len(open_):
+                more = hunt.of(open_)
+                more.watch(Imagination(self.world, more.problem, self.moves, WIDER_BEAM).propose())
+                more.ask(PERSISTENCE * (self.rows_per_instance - 3))
+                hunt.put(open_, more)
             met = np.isfinite(hunt.count)
-            made.values[index, 0] = np.where(met[:, None], hunt.best, hunt.attempt)
-            made.offered[index, 0] = met
+            made.values[index, 0], made.offered[index, 0] = hunt.rows, met
             made.stage[index[met], 0] = "search"
         return made
 
 
 class Hunt:
-    """One batch of queries: what was asked of each, what is believed of its proposals, the best answer so far."""
+    """One batch of queries: what was asked of each, what is believed of its proposals, the best answer so far.
 
-    def __init__(self, world: WorldModel, problem: Problem, moves: Moves) -> None:
-        self.world, self.problem, self.space = world, problem, problem.space
-        imagination = Imagination(world, problem, moves)
-        self.belief = Belief(problem.space, CAUTION * world.error, imagination.correction)
-        self.best, self.attempt, self.closest = problem.start.copy(), problem.start.copy(), problem.gap.copy()
+    Attributes
+    ----------
+    rows : array (queries, features)
+        The best answer of each query; the closest attempt where there is none.
+    count, distance : arrays (queries,)
+        Its changes and L1; infinite where there is none.
+    """
+
+    def __init__(self, world: WorldModel, problem: Problem, belief: Belief) -> None:
+        self.world, self.problem, self.belief = world, problem, belief
+        self.rows, self.closest = problem.start.copy(), problem.gap.copy()
         self.count, self.distance = np.full(len(problem), np.inf), np.full(len(problem), np.inf)
+        self.improved = np.zeros(len(problem), dtype=bool)  # since variants of the best answer were looked at
         self.questions = 0
-        self._watch(imagination.propose())
+        self.proposals = Changes.none(1, len(problem), 0)
+        self.told = belief.tell(self.proposals)
+        self.varied = np.zeros((len(problem), 0), dtype=bool)  # whether its variants have been looked at
 
-    def run(self, questions: int) -> None:
-        """Ask up to so many questions a query."""
-        for _ in range(BEFORE):
-            self._look_around()
-        for share in TURNS:
-            if self.questions:
-                self._look_around()
-            self._ask(int(round(share * questions)) - self.questions)
+    @classmethod
+    def begin(cls, world: WorldModel, problem: Problem, moves: Moves) -> "Hunt":
+        imagination = Imagination(world, problem, moves)
+        hunt = cls(world, problem, Belief.begin(problem.space, world.error, imagination.correction))
+        hunt.watch(imagination.propose())
+        return hunt
 
-    def _watch(self, proposals: Changes, also: tuple[Changes, Told] | None = None) -> None:
-        """Keep an eye on the most promising of these proposals, beside those watched before."""
-        told = self.belief.tell(proposals)
-        if also is not None:
-            proposals = also[0].beside(proposals)
-            told = Told(
-                np.concatenate([also[1].gap, told.gap], axis=1),
-                np.concatenate([also[1].variance, told.variance], axis=1),
-                [np.concatenate(pair, axis=1) for pair in zip(also[1].columns, told.columns, strict=True)],
-            )
-        worth = self._improvement(proposals, told)
+    def of(self, queries: Integers) -> "Hunt":
+        """The hunt for some of the queries."""
+        part = Hunt(self.world, self.problem.part(queries), self.belief.of(queries))
+        for name in ("rows", "closest", "count", "distance", "improved", "varied"):
+            setattr(part, name, getattr(self, name)[queries])
+        part.proposals, part.told, part.questions = self.proposals.of(queries), self.told.of(queries), self.questions
+        return part
+
+    def put(self, queries: Integers, part: "Hunt") -> None:
+        """Take over what a hunt for some of the queries has found."""
+        self.rows[queries], self.count[queries], self.distance[queries] = part.rows, part.count, part.distance
+
+    def watch(self, proposals: Changes) -> None:
+        """Keep an eye on the most promising of these proposals and of those watched before."""
+        told = self.told.beside(self.belief.tell(proposals))
+        varied = np.concatenate([self.varied, np.zeros(proposals.gap.shape, dtype=bool)], axis=1)
+        both = self.proposals.beside(proposals)
+        worth = self._improvement(both, told)
         position = largest(worth, WATCHED)
-        np.put_along_axis(worth, position, -np.inf, 1)
-        safest = largest(np.where(np.isneginf(worth), -np.inf, -told.gap), SAFE)  # should the others fail
-        position = np.concatenate([position, safest], axis=1)
-        self.proposals = proposals.at(position)
-        self.told = Told(
-            np.take_along_axis(told.gap, position, 1),
-            np.take_along_axis(told.variance, position, 1),
-            [np.take_along_axis(column, position, 1) for column in told.columns],
-        )
-        self.lengths = self.proposals.distance(self.space)
-        self.counts = self.proposals.count
+        others = -told.gap
+        np.put_along_axis(others, position, -np.inf, 1)
+        position = np.concatenate([position, largest(others, SAFE)], axis=1)
+        self.proposals, self.told = both.at(position), told.at(position)
+        self.varied = np.take_along_axis(varied, position, 1)
 
-    def _improvement(self, proposals: Changes, told: Told, counts=None, lengths=None) -> Floats:
-        counts = proposals.count if counts is None else counts
-        lengths = proposals.distance(self.space) if lengths is None else lengths
-        return expected_improvement(
-            told.gap, self.belief.errors(told), counts, lengths, self.count, self.distance, self.problem.max_changes, FOUND + URGENCY * self.questions
-        )
-
-    def _ask(self, rounds: int) -> None:
-        """Ask, round by round, about every query's most promising proposal, while one is worth it."""
-        for _ in range(rounds):
-            worth = self._improvement(self.proposals, self.told, self.counts, self.lengths)
+    def ask(self, questions: int) -> None:
+        """Ask up to so many questions a query, while one is worth it."""
+        for turn in range(questions):
+            if turn:
+                self._look_around()
+            worth = self._improvement(self.proposals, self.told)
             position = worth.argmax(axis=1)
             who = np.flatnonzero(np.take_along_axis(worth, position[:, None], 1)[:, 0] > ENOUGH)
             if len(who) == 0:
                 break
-            self.questions += 1
-            position = position[who]
-            asked = self.proposals.of(who).at(position[:, None])
-            rows = asked.rows(self.problem.start[who])[:, 0]
-            met, gap = self.problem.judge(rows, who)
-            self.belief.learn(who, asked, self.told, position, gap, self.proposals)
-            self._note(who, rows, met, gap, self.counts[who, position], self.lengths[who, position])
-            self.told.gap[who, position] = np.inf  # asked once is enough
+            self._ask_about(who, position[who])
+
+    def _ask_about(self, who: Integers, position: Integers) -> None:
+        self.questions += 1
+        proposals = self.proposals.of(who)
+        rows = proposals.rows(self.problem.start[who], position)
+        met, gap = self.problem.judge(rows, who)
+        self.belief.learn(who, position, gap, self.proposals, self.told)
+        self.told.gap[who, position] = np.inf  # asked once is enough
+        every = np.arange(len(who))
+        one = proposals.at(position[:, None])
+        self._note(who, rows, met, gap, one.count[:, 0], one.distance(self.problem.space)[:, 0])
+        self.improved[who] |= met & (self.count[who] == one.count[every, 0])
 
     def _note(self, who: Integers, rows: Values, met: Booleans, gap: Floats, count: Integers, distance: Floats) -> None:
+        """Keep an answer that is better than the best so far, or an attempt that came closer than any."""
         better = met & ((count < self.count[who]) | ((count == self.count[who]) & (distance < self.distance[who])))
         winner = who[better]
-        self.best[winner], self.count[winner], self.distance[winner] = rows[better], count[better], distance[better]
-        nearer = ~met & (gap < self.closest[who])
-        self.closest[who[nearer]], self.attempt[who[nearer]] = gap[nearer], rows[nearer]
+        nearer = ~met & np.isinf(self.count[who]) & (gap < self.closest[who])
+        self.rows[who[better | nearer]], self.closest[who[nearer]] = rows[better | nearer], gap[nearer]
+        self.count[winner], self.distance[winner] = count[better], distance[better]
+
+    def _improvement(self, proposals: Changes, told: Told) -> Floats:
+        distance, error = proposals.distance(self.problem.space), self.belief.errors(told)
+        urgency = URGENCY * self.questions
+        return expected_improvement(
+            told.gap, error, proposals.count, distance, self.count, self.distance, urgency
+        )
 
     def _look_around(self) -> None:
-        """Watch neighbours of the most promising proposals and of the best answers too.
+        """Watch variants of the best answers and of the most promising proposals too, of each once."""
+        worth = self._improvement(self.proposals, self.told)
+        top = largest(worth, AROUND)
+        fresh = ~np.take_along_axis(self.varied, top, 1) & (np.take_along_axis(worth, top, 1) > ENOUGH)
+        np.put_along_axis(self.varied, top, True, 1)
+        row, which = np.nonzero(fresh)
+        feature, value = (array[:, row, top[row, which]] for array in (self.proposals.feature, self.proposals.value))
+        best = np.flatnonzero(self.improved)
+        self.improved[:] = False
+        best_feature, best_value = self._changes_of(best, len(feature))
+        query = np.concatenate([row, best])
+        if len(query) == 0:
+            return
+        feature, value = np.concatenate([feature, best_feature], axis=1), np.concatenate([value, best_value], axis=1)
+        order = np.argsort(query, kind="stable")
+        query, feature, value = query[order], feature[:, order], value[:, order]
+        self.watch(self._as_proposals(query, variants_of(self.world, self.problem, query, feature, value)))
 
-        One change nearer, farther or taken back, or all nearer together.
-        """
-        worth = self._improvement(self.proposals, self.told, self.counts, self.lengths)
-        some = self.proposals.at(largest(worth, AROUND))
-        depth = some.feature.shape[2]
-        solved = np.flatnonzero(np.isfinite(self.count))
-        if len(solved):
-            best = Changes.none(len(self.problem), 1, depth)
-            changed = self.best[solved] != self.problem.start[solved]
-            feature = np.argsort(~changed, axis=1, kind="stable")[:, :depth]
-            there = np.take_along_axis(changed, feature, 1)
-            best.feature[solved, 0, :feature.shape[1]] = np.where(there, feature, -1)
-            best.value[solved, 0, :feature.shape[1]] = np.where(there, np.take_along_axis(self.best[solved], feature, 1), 0.0)
-            best.gap[solved] = 0.0
-            some = some.beside(best)
-        query, which = np.nonzero(np.isfinite(some.gap) & (some.feature >= 0).any(axis=2))
-        feature, value = some.feature[query, which], some.value[query, which]
-        used = feature >= 0
-        most = int(used.sum(axis=1).max(initial=1))
-        feature, value, used = feature[:, :most], value[:, :most], used[:, :most]
-        every = np.arange(len(query))[:, None]
-        origin = self.problem.start[query[:, None], feature]
-        numeric = ~self.space.is_categorical[feature]
-        kept = np.ones((len(SHARES) * most + len(TOGETHER), most))
-        for k in range(most):
-            kept[k * len(SHARES) : (k + 1) * len(SHARES), k] = SHARES
-        kept[len(SHARES) * most :] = np.array(TOGETHER)[:, None]
-        n, variants = len(query), len(kept)
-        share = np.broadcast_to(kept, (n, variants, most))
-        share = np.where(numeric[:, None], share, np.where(share == 0.0, 0.0, 1.0))
-        moved = origin[:, None] + share * (value - origin)[:, None]
-        spread = np.repeat(feature[:, None], variants, axis=1)
-        moved = self._inside(moved, query, spread)
-        moved = np.where(share == 0.0, origin[:, None], np.where(share == 1.0, value[:, None], moved))
-        there = used[:, None] & (moved != origin[:, None])
-        new = there.any(axis=2) & (used[:, None] & (moved != value[:, None])).any(axis=2)
-        length = np.where(self.space.is_categorical[spread], np.sqrt(2.0), (moved - origin[:, None]) / self.space.scale[spread])
-        variant = Changes(np.where(there, spread, -1), np.where(there, moved, 0.0), np.where(there, length, 0.0), np.full((n, variants), np.inf))
-        row, column = np.nonzero(new)
-        rows = self.problem.start[query[row]]
-        for k in range(most):
-            on = there[row, column, k]
-            rows[np.flatnonzero(on), feature[row[on], k]] = moved[row[on], column[on], k]
-        variant.gap[row, column] = self.world.gap(self.problem.goal.take(query[row]), rows)
-        # As proposals of their queries: as many places as the query with most of them needs.
-        place = np.arange(n) - np.searchsorted(query, query)
-        several = int(place.max(initial=0)) + 1
-        whole = Changes.none(len(self.problem), several * variants, depth)
-        at = (place * variants)[:, None] + np.arange(variants)
-        whole.feature[query[:, None], at, :most], whole.value[query[:, None], at, :most] = variant.feature, variant.value
-        whole.length[query[:, None], at, :most], whole.gap[query[:, None], at] = variant.length, variant.gap
-        self._watch(whole, (self.proposals, self.told))
+    def _changes_of(self, queries: Integers, places: int) -> tuple[Integers, Floats]:
+        """The changes of the best answers (places, queries)."""
+        rows = self.rows[queries]
+        changed = rows != self.problem.start[queries]
+        feature = np.argsort(~changed, axis=1, kind="stable")[:, :places].T
+        there = np.take_along_axis(changed.T, feature, 0)
+        value = np.where(there, np.take_along_axis(rows.T, feature, 0), 0.0)
+        return np.where(there, feature, -1), value
 
-    def _inside(self, value: Floats, query: Integers, feature: Integers) -> Floats:
-        """Values on the grid of their features and within the bounds of their queries."""
-        rounded = self.problem.limits.round_cells(value, feature)
-        low, high = self.problem.span
-        rows = query[:, None, None]
-        return np.clip(rounded, low[rows, feature], high[rows, feature])
+    def _as_proposals(self, query: Integers, variants: Changes) -> Changes:
+        """Variants of several proposals of a query side by side."""
+        number = variants.gap.shape[1]
+        place = np.arange(len(query)) - np.searchsorted(query, query)
+        made = Changes.none(len(variants.feature), len(self.problem), number * (int(place.max()) + 1))
+        at = (place * number)[:, None] + np.arange(number)
+        made.feature[:, query[:, None], at], made.value[:, query[:, None], at] = variants.feature, variants.value
+        made.length[:, query[:, None], at], made.gap[query[:, None], at] = variants.length, variants.gap
+        return made

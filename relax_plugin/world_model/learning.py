@@ -14,7 +14,6 @@ from relax_plugin.world_model.model import WorldModel
 from relax_plugin.world_model.proposals import VALUES, Imagination
 from relax_plugin.world_model.sampling import Mixing, mixtures, moved, QUANTILES
 
-REFIT=False
 ROUNDS = 2
 ACTIVE = 0.6  # share of the rows that are asked where the search goes
 FIRST = 0.4  # share of the effort of fitting that is spent before
@@ -52,13 +51,7 @@ def imagine(
         told = blackbox.ask(proposed)
         world.judge(proposed, told)
         seen, answer = np.concatenate([seen, proposed]), Answer.joined(answer, told)
-        if REFIT:
-            w, e, a = world.weight, world.error, world.agreement
-            world = WorldModel(blackbox, values, int(rng.integers(2**31)))
-            world.weight, world.error, world.agreement = w, e, a
-            world.fit(seen, answer, 1.0)
-        else:
-            world.fit(seen, answer, (1.0 - FIRST) / ROUNDS)
+        world.fit(seen, answer, (1.0 - FIRST) / ROUNDS)
     return world
 
 
@@ -77,10 +70,10 @@ def _proposed(
     proposals = Imagination(world, problem, moves).propose()
     none = np.full(count, np.inf)
     promise = expected_improvement(
-        proposals.gap, world.error, proposals.count, proposals.distance(world.space), none, none, max_changes
+        proposals.gap, world.error, proposals.count, proposals.distance(world.space), none, none
     )
     noisy = np.log(promise + 1e-12) + CURIOSITY * rng.gumbel(size=promise.shape)
-    return proposals.at(noisy.argmax(axis=1)[:, None]).rows(start)[:, 0]
+    return proposals.rows(start, noisy.argmax(axis=1))
 
 
 def random_goals(goal: Goal, blackbox: BlackBox, answer: Answer, rng: np.random.Generator) -> BoundGoal:

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from relax_plugin.arrays import Booleans, Floats, Integers
+from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.features import FeatureSpace
 from relax_plugin.limits import Limits
 from relax_plugin.problem import Problem
 from relax_plugin.search.greedy import Moves
 from relax_plugin.world_model.belief import expected_improvement
-from relax_plugin.world_model.changes import Changes, largest, nearness
+from relax_plugin.world_model.changes import CATEGORY, Changes, largest, nearness
 from relax_plugin.world_model.model import WorldModel
 
 VALUES = 6  # quantiles of each number that are looked at
@@ -53,16 +53,16 @@ class Single:
             at = np.flatnonzero(categorical)
             position = problem.limits.category_offsets[feature[at]] + value[at].astype(np.int64)
             allowed[:, at] &= problem.limits.choices[:, position]
-            length[:, at], cost[:, at] = np.sqrt(2.0), 1.0
+            length[:, at], cost[:, at] = CATEGORY, 1.0
         return cls(feature, value, world.table(feature, value), allowed, length, cost)
 
-    def changes(self, query: Integers, move: Integers, gap: Floats) -> Changes:
-        """Lists of moves (queries, proposals, changes) as changes."""
-        there = move >= 0
+    def changes(self, move: Integers, gap: Floats) -> Changes:
+        """Lists of moves (places, queries, proposals) as changes."""
+        there, query = move >= 0, np.arange(move.shape[1])[:, None]
         return Changes(
             np.where(there, self.feature[move], -1),
             np.where(there, self.value[move], 0.0),
-            np.where(there, self.length[query[:, None, None], move], 0.0),
+            np.where(there, self.length[query, move], 0.0),
             gap,
         )
 
@@ -83,7 +83,7 @@ def _values_within(moves: Moves, limits: Limits, space: FeatureSpace) -> tuple[I
 
 @dataclass
 class Front:
-    """The states from which each query's proposals are widened: (queries, states[, changes])."""
+    """The states from which each query's proposals are widened; moves by places (places, queries, states)."""
 
     move: Integers
     gap: Floats
@@ -91,45 +91,50 @@ class Front:
     squared: Floats  # length
 
     def of(self, queries: Any) -> "Front":
-        return Front(self.move[queries], self.gap[queries], self.cost[queries], self.squared[queries])
+        return Front(self.move[:, queries], self.gap[queries], self.cost[queries], self.squared[queries])
 
 
 class Imagination:
     """One search for proposals: the world model, the queries, their single moves."""
 
-    def __init__(self, world: WorldModel, problem: Problem, moves: Moves, kept: int = KEPT, beam: int = BEAM) -> None:
-        self.world, self.problem, self.kept, self.beam = world, problem, kept, beam
+    def __init__(self, world: WorldModel, problem: Problem, moves: Moves, beam: int = BEAM) -> None:
+        self.world, self.problem, self.beam = world, problem, beam
         self.single = Single.of(problem, moves, world)
         # What the model answered to the query itself corrects the world model there, less the farther one goes.
         self.correction = problem.gap - world.gap(problem.goal, problem.start)
 
     def propose(self) -> Changes:
         """Complete answers of each query: those of one change, of two, ..., until one is sure to be valid."""
-        problem, single, kept = self.problem, self.single, self.kept
+        problem, single = self.problem, self.single
         most = min(problem.max_changes, DEPTH)
-        gap = self._gap(
-            problem.start, np.arange(len(problem)), None, single.allowed, single.length**2
-        )
-        move = np.full((len(problem), kept * most, most), -1)
-        found = np.full((len(problem), kept * most), np.inf)
-        best = largest(self._promise(gap, single.cost, 1), kept)
-        move[:, : best.shape[1], 0], found[:, : best.shape[1]] = best, np.take_along_axis(gap, best, 1)
+        everyone = np.arange(len(problem))
+        gap = self._gap(problem.start, everyone, None, single.allowed, single.length**2)
+        best = largest(self._promise(gap, single.cost, 1), KEPT)
+        found = [(everyone, best[None], np.take_along_axis(gap, best, 1))]
         live = np.flatnonzero(gap.min(axis=1) > -SURE * self.world.error)
         front = self._best_of_each_feature(gap).of(live)
         widening = largest(-gap, WIDENED_BY)
         for depth in range(1, most):
             if len(live) == 0:
                 break
-            front, best_move, best_gap = self._widen(front, live, widening[live], depth)
-            at = slice(depth * kept, depth * kept + best_gap.shape[1])
-            move[live, at, : depth + 1], found[live, at] = best_move, best_gap
+            front, best, best_gap = self._widen(front, live, widening[live], depth)
+            found.append((live, best, best_gap))
             unsure = best_gap.min(axis=1) > -SURE * self.world.error
             live, front = live[unsure], front.of(unsure)
-        changes = single.changes(np.arange(len(problem)), move, found)
-        changes.gap -= self.correction[:, None] * nearness((changes.length**2).sum(axis=2))
+        return self._together(found)
+
+    def _together(self, found: list[tuple[Integers, Integers, Floats]]) -> Changes:
+        """The proposals of all numbers of changes side by side; their gaps as the world model alone says."""
+        move = np.full((len(found), len(self.problem), KEPT * len(found)), -1)
+        gap = np.full(move.shape[1:], np.inf)
+        for depth, (live, best, best_gap) in enumerate(found):
+            at = slice(depth * KEPT, depth * KEPT + best_gap.shape[1])
+            move[: depth + 1, live, at], gap[live, at] = best, best_gap
+        changes = self.single.changes(move, gap)
+        changes.gap -= self.correction[:, None] * nearness((changes.length**2).sum(axis=0))
         return changes
 
-    def _gap(self, states: Any, owner: Integers, chosen: Integers | None, allowed: Booleans, squared: Floats) -> Floats:
+    def _gap(self, states: Values, owner: Integers, chosen: Integers | None, allowed: Booleans, squared: Floats) -> Floats:
         """Imagined gaps of states with one move more (states, moves)."""
         imagined = self.world.predict_moves(states, self.single.feature, self.single.table, chosen)
         gap = self.world.targets.gap(self.problem.goal.take(owner), imagined)
@@ -137,7 +142,7 @@ class Imagination:
 
     def _promise(self, gap: Floats, cost: Floats, count: int) -> Floats:
         none = np.full(len(gap), np.inf)
-        return expected_improvement(gap, self.world.error, count, cost, none, none, self.problem.max_changes)
+        return expected_improvement(gap, self.world.error, count, cost, none, none)
 
     def _best_of_each_feature(self, gap: Floats) -> Front:
         """For each query one move of each of its most promising features."""
@@ -146,43 +151,40 @@ class Imagination:
         best = np.stack([a + gap[:, a:b].argmin(axis=1) for a, b in zip(first, ends, strict=True)], axis=1)
         best = np.take_along_axis(best, largest(-np.take_along_axis(gap, best, 1), self.beam), 1)
         length, cost = (np.take_along_axis(array, best, 1) for array in (self.single.length, self.single.cost))
-        return Front(best[:, :, None], np.take_along_axis(gap, best, 1), cost, length**2)
+        return Front(best[None], np.take_along_axis(gap, best, 1), cost, length**2)
 
     def _widen(self, front: Front, live: Integers, widening: Integers, depth: int) -> tuple[Front, Integers, Floats]:
-        """Widen the states of some queries by one change: the next states, and the best proposals."""
-        problem, single = self.problem, self.single
+        """Widen the states of some queries by one change: the next states, the best proposals and their gaps."""
+        single = self.single
         queries, states = front.gap.shape
         owner = np.repeat(live, states)
-        rows, every = problem.start[owner], np.arange(len(owner))
-        moves = front.move.reshape(len(owner), depth)
-        for k in range(depth):
-            rows[every, single.feature[moves[:, k]]] = single.value[moves[:, k]]
+        rows, every = self.problem.start[owner], np.arange(len(owner))
         chosen = np.repeat(widening, states, axis=0)
         allowed = single.allowed[owner[:, None], chosen] & np.isfinite(front.gap).reshape(-1, 1)
-        allowed &= (single.feature[chosen][:, :, None] != single.feature[moves][:, None]).all(axis=2)
-        allowed = allowed.reshape(queries, states, -1)
-        _forbid_same_sets(front.move, widening, allowed)
+        for move in front.move.reshape(depth, -1):
+            rows[every, single.feature[move]] = single.value[move]
+            allowed &= single.feature[chosen] != single.feature[move][:, None]
+        _forbid_same_sets(front.move, widening, allowed.reshape(queries, states, -1))
         squared = front.squared.reshape(-1, 1) + single.length[owner[:, None], chosen] ** 2
-        gap = self._gap(rows, owner, chosen, allowed.reshape(squared.shape), squared).reshape(queries, -1)
-        cost = (front.cost.reshape(-1, 1) + single.cost[owner[:, None], chosen]).reshape(queries, -1)
+        cost = front.cost.reshape(-1, 1) + single.cost[owner[:, None], chosen]
+        gap = self._gap(rows, owner, chosen, allowed, squared)
+        gap, cost, squared = (array.reshape(queries, -1) for array in (gap, cost, squared))
 
-        def sets(position: Integers) -> Integers:
-            parent, move = position // widening.shape[1], np.take_along_axis(widening, position % widening.shape[1], 1)
-            return np.concatenate([np.take_along_axis(front.move, parent[:, :, None], 1), move[:, :, None]], axis=2)
+        def moves(position: Integers) -> Integers:
+            parent, added = position // widening.shape[1], position % widening.shape[1]
+            query = np.arange(queries)[:, None]
+            return np.concatenate([front.move[:, query, parent], widening[query, added][None]])
 
-        best = largest(self._promise(gap, cost, depth + 1), self.kept)
+        best = largest(self._promise(gap, cost, depth + 1), KEPT)
         near = largest(-gap, self.beam)
-        next_gap, next_cost, next_squared = (
-            np.take_along_axis(array.reshape(queries, -1), near, 1) for array in (gap, cost, squared)
-        )
-        next_ = Front(sets(near), next_gap, next_cost, next_squared)
-        return next_, sets(best), np.take_along_axis(gap, best, 1)
+        reached = (np.take_along_axis(array, near, 1) for array in (gap, cost, squared))
+        return Front(moves(near), *reached), moves(best), np.take_along_axis(gap, best, 1)
 
 
 def _forbid_same_sets(move: Integers, widening: Integers, allowed: Booleans) -> None:
     """Two states widened by what the other has more are one set of changes: the later one is not allowed."""
-    for later in range(1, move.shape[1]):
+    for later in range(1, move.shape[2]):
         for earlier in range(later):
-            lacking = (move[:, earlier, :, None] != move[:, later, None, :]).all(axis=2)
-            single = np.where(lacking.sum(axis=1) == 1, np.where(lacking, move[:, earlier], 0).sum(axis=1), -1)
-            allowed[:, later] &= widening != single[:, None]
+            lacking = (move[:, None, :, earlier] != move[None, :, :, later]).all(axis=1)
+            only = np.where(lacking.sum(axis=0) == 1, np.where(lacking, move[:, :, earlier], 0).sum(axis=0), -1)
+            allowed[:, later] &= widening != only[:, None]
