@@ -94,7 +94,7 @@ class Belief:
     @classmethod
     def begin(cls, space: FeatureSpace, error: float, at_start: Floats) -> "Belief":
         """Begin with the model's answers to the queries themselves: what the world model is wrong by there."""
-        own = np.full(len(at_start), np.sqrt(1.0 + NOISE))
+        own = np.full(len(at_start), np.sqrt(1.0 + NOISE), dtype=np.float32)
         nothing = Changes.none(1, len(at_start), 1)
         return cls(space, error, [Reply(nothing, [own], at_start / own, np.ones(len(at_start), dtype=bool))])
 
@@ -104,12 +104,12 @@ class Belief:
 
     def tell(self, proposals: Changes) -> Told:
         """What is believed of proposals."""
-        told = Told(proposals.gap.copy(), np.ones(proposals.gap.shape), [])
+        told = Told(proposals.gap.copy(), np.ones(proposals.gap.shape, dtype=np.float32), [])
         for reply in self.replies:
             column = proposals.alike(reply.asked, self.space.is_categorical)
             for before, weight in zip(told.columns, reply.factor, strict=False):
                 column -= before * weight[:, None]
-            column *= np.where(reply.live, 1.0 / reply.factor[-1], 0.0)[:, None]
+            column *= np.where(reply.live, 1.0 / reply.factor[-1], np.float32(0.0))[:, None]
             told.gap += column * reply.surprise[:, None]
             told.variance -= column**2
             told.columns.append(column)
@@ -119,7 +119,7 @@ class Belief:
     def errors(self, told: Told) -> Floats:
         """Standard deviations of what is believed; each query's own typical error is seen from its surprises."""
         squares = sum(reply.surprise**2 for reply in self.replies)
-        number = sum(reply.live.astype(np.float64) for reply in self.replies)
+        number = sum(reply.live.astype(np.float32) for reply in self.replies)
         own = np.sqrt((PRIOR_ANSWERS * self.error**2 + squares) / (PRIOR_ANSWERS + number))
         return np.asarray(own[:, None] * np.sqrt(np.maximum(told.variance, NOISE)))
 
@@ -132,15 +132,16 @@ class Belief:
         covariance = proposals.of(who).alike(asked.of(who), self.space.is_categorical)
         factor = []
         for column in told.columns:
-            weight = np.zeros(queries)
+            weight = np.zeros(queries, dtype=np.float32)
             weight[who] = column[who, position]
             covariance -= column[who] * weight[who, None]
             factor.append(weight)
         own = np.sqrt(told.variance[who, position] + NOISE)
-        column, surprise, live = np.zeros(told.gap.shape), np.zeros(queries), np.zeros(queries, dtype=bool)
+        column, surprise = np.zeros(told.gap.shape, dtype=np.float32), np.zeros(queries, dtype=np.float32)
+        live = np.zeros(queries, dtype=bool)
         column[who] = covariance / own[:, None]
         surprise[who], live[who] = (gap - told.gap[who, position]) / own, True
-        diagonal = np.ones(queries)
+        diagonal = np.ones(queries, dtype=np.float32)
         diagonal[who] = own
         told.gap += column * surprise[:, None]
         told.variance = np.maximum(told.variance - column**2, 0.0)

@@ -9,7 +9,7 @@ from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.features import FeatureSpace
 
 REACH = 1.4  # standard deviations over which errors of a world model are alike
-CATEGORY = np.sqrt(2.0)  # length of a changed category: as far as its one-hot columns move
+CATEGORY = np.float32(np.sqrt(2.0))  # length of a changed category: as far as its one-hot columns move
 
 
 @dataclass
@@ -34,7 +34,8 @@ class Changes:
     @classmethod
     def none(cls, places: int, queries: int, proposals: int) -> "Changes":
         shape = (places, queries, proposals)
-        return cls(np.full(shape, -1), np.zeros(shape), np.zeros(shape), np.full(shape[1:], np.inf))
+        nothing, length = np.full(shape, -1, dtype=np.int32), np.zeros(shape, dtype=np.float32)
+        return cls(nothing, np.zeros(shape), length, np.full(shape[1:], np.inf, dtype=np.float32))
 
     @property
     def count(self) -> Integers:

@@ -19,10 +19,10 @@ from relax_plugin.world_model.variants import variants_of
 ENOUGH = 3e-4  # expected improvement, in changes, below which no further question is worth its row
 WATCHED = 32  # proposals of a query that are watched while the model is asked
 SAFE = 8  # further ones, the likeliest to be valid, should the others fail
-AROUND = 3  # most promising proposals whose variants join, beside those of the best answer
+AROUND = 2  # most promising proposals whose variants join, beside those of the best answer
 URGENCY = 1.0  # how much more, in changes, any valid answer is worth with each question that found none
 CELLS = 1_000_000  # queries times features worked on side by side
-MOST_QUERIES = 2048  # worked on side by side
+MOST_QUERIES = 512  # worked on side by side
 PERSISTENCE = 3  # times the questions that are asked for queries that found nothing by then
 WIDER_BEAM = 12  # for those
 

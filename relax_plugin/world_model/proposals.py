@@ -47,7 +47,7 @@ class Single:
         allowed = (value != here) & (value >= low[:, feature]) & (value <= high[:, feature])
         allowed &= ~problem.limits.frozen[:, feature]
         categorical = space.is_categorical[feature]
-        length = (value - here) / space.scale[feature]
+        length = ((value - here) / space.scale[feature]).astype(np.float32)
         cost = np.abs(length)
         if categorical.any():
             at = np.flatnonzero(categorical)
@@ -60,9 +60,9 @@ class Single:
         """Lists of moves (places, queries, proposals) as changes."""
         there, query = move >= 0, np.arange(move.shape[1])[:, None]
         return Changes(
-            np.where(there, self.feature[move], -1),
+            np.where(there, self.feature[move], -1).astype(np.int32),
             np.where(there, self.value[move], 0.0),
-            np.where(there, self.length[query, move], 0.0),
+            np.where(there, self.length[query, move], np.float32(0.0)),
             gap,
         )
 
@@ -101,7 +101,7 @@ class Imagination:
         self.world, self.problem, self.beam = world, problem, beam
         self.single = Single.of(problem, moves, world)
         # What the model answered to the query itself corrects the world model there, less the farther one goes.
-        self.correction = problem.gap - world.gap(problem.goal, problem.start)
+        self.correction = (problem.gap - world.gap(problem.goal, problem.start)).astype(np.float32)
 
     def propose(self) -> Changes:
         """Complete answers of each query: those of one change, of two, ..., until one is sure to be valid."""
@@ -126,7 +126,7 @@ class Imagination:
     def _together(self, found: list[tuple[Integers, Integers, Floats]]) -> Changes:
         """The proposals of all numbers of changes side by side; their gaps as the world model alone says."""
         move = np.full((len(found), len(self.problem), KEPT * len(found)), -1)
-        gap = np.full(move.shape[1:], np.inf)
+        gap = np.full(move.shape[1:], np.inf, dtype=np.float32)
         for depth, (live, best, best_gap) in enumerate(found):
             at = slice(depth * KEPT, depth * KEPT + best_gap.shape[1])
             move[: depth + 1, live, at], gap[live, at] = best, best_gap

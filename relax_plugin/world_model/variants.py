@@ -7,8 +7,8 @@ from relax_plugin.problem import Problem
 from relax_plugin.world_model.changes import CATEGORY, Changes
 from relax_plugin.world_model.model import WorldModel
 
-SHARES = (0.0, 0.25, 0.5, 0.7, 0.85, 0.93, 1.2)  # of one change
-TOGETHER = (0.5, 0.7, 0.85, 0.93)  # of all changes
+SHARES = (0.0, 0.3, 0.6, 0.8, 0.92, 1.2)  # of one change
+TOGETHER = (0.6, 0.85)  # of all changes
 
 
 def variants_of(world: WorldModel, problem: Problem, query: Integers, feature: Integers, value: Floats) -> Changes:
@@ -36,12 +36,10 @@ def variants_of(world: WorldModel, problem: Problem, query: Integers, feature: I
     together = np.where(categorical[:, :, None], value[:, :, None], together)
     made.value[:, :, places * shares :] = together
     for k in range(places):
-        at = slice(k * shares, (k + 1) * shares)
-        made.value[k, :, at] = shorter[k]
-        row, share = np.nonzero(used[k][:, None] & (shorter[k] != value[k][:, None]))
-        if len(row):
-            imagined = world.predict_changed(base, row, feature[k][row], shorter[k][row, share])
-            made.gap[row, at.start + share] = world.targets.gap(problem.goal.take(query[row]), imagined)
+        made.value[k, :, k * shares : (k + 1) * shares] = shorter[k]
+    place, row, share = np.nonzero(used[:, :, None] & (shorter != value[:, :, None]))
+    imagined = world.predict_changed(base, row, feature[place, row], shorter[place, row, share])
+    made.gap[row, place * shares + share] = world.targets.gap(problem.goal.take(query[row]), imagined)
     rows = np.repeat(base[:, None], len(TOGETHER), axis=1)
     for j, v, there in zip(feature, together, used, strict=True):
         rows[there, :, j[there]] = v[there]
