@@ -1,7 +1,7 @@
 """Tasks: the paper's data sets, each split and with a model of the paper trained on it, and tasks that are generated.
 
-The structures of the models are the paper's (ReLAX, table of models), or like them. Hyper-parameters that the paper does
-not give are the libraries' defaults, except where a comment says why. scikit-learn and the data sets are imported when a
+The structures of the models are the paper's (ReLAX, table of models) or like them. Hyper-parameters that it does not
+give are the libraries' defaults, except where a comment says why. scikit-learn and the data sets are imported when a
 task is made: a name can be refused without them.
 """
 
@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from relax_plugin.errors import MissingExtraError, UnknownNameError, did_you_mean
+from relax_plugin.evaluation.slow import SlowClassifier, SlowModel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -207,10 +208,9 @@ def _make_task(name: str, seed: int, parameters: tuple[tuple[str, Any], ...]) ->
         scored = _make_task(name.removesuffix(LABELS), seed, parameters)
         return replace(scored, name=name, model=scored.model.predict)
     if name.startswith(SLOW):
-        from relax_plugin.evaluation.slow import SlowModel
-
         quick = load_task(name.removeprefix(SLOW), seed, dict(parameters))
-        return replace(quick, name=name, model=SlowModel(quick.model))
+        slow = SlowClassifier if hasattr(quick.model, "predict_proba") else SlowModel
+        return replace(quick, name=name, model=slow(quick.model))
     recipe = _RECIPES[name]
     dataset = datasets.load(recipe.dataset)
     X_train, X_test, y_train, y_test = _split(dataset, seed)
