@@ -1,23 +1,21 @@
 """Generators of what the embedded tables lack: several classes, wide tables, a rare class, a hundred categories.
 
-Each gives the same rows for the same seed; nothing is stored. The first two only name what scikit-learn generates.
+Each gives the same rows for the same seed; nothing is stored, and none of them stands for anything.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from relax_plugin.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 INFORMATIVE = 10  # columns of `clusters` that tell the classes apart by themselves
 FLATTENED = 20.0  # ranks added before frequencies fall as 1 / rank: the rarest of 100 has still one row in 200
 BRANCHES, CONTRACTS = ("building", "care", "shop", "office", "school"), ("fixed", "open", "none")
 
 
-def clusters(n: int, features: int = 16, classes: int = 2, seed: int = 0) -> tuple["pd.DataFrame", "pd.Series[Any]"]:
+def clusters(n: int, features: int = 16, classes: int = 2, seed: int = 0) -> tuple[pd.DataFrame, "pd.Series[Any]"]:
     """Generate classes of two clusters each, by scikit-learn's `make_classification`.
 
     Ten columns place the clusters, one in six mixes these ten, and the others are noise. One label in a hundred is
@@ -60,11 +58,11 @@ def clusters(n: int, features: int = 16, classes: int = 2, seed: int = 0) -> tup
     return _numbered(values, label)
 
 
-def rare_class(n: int, share: float = 0.01, seed: int = 0) -> tuple["pd.DataFrame", "pd.Series[Any]"]:
-    """Generate a rare class: the rows of Friedman's first problem (`make_friedman1`) where its answer is highest.
+def rare_class(n: int, share: float = 0.01, seed: int = 0) -> tuple[pd.DataFrame, "pd.Series[Any]"]:
+    """Generate a rare class that lies inside the table: the rows nearest to a point, in three of ten columns.
 
-    That answer has an interaction, a curve whose best value lies inside the range, two straight lines and noise; five
-    of the ten columns have no part in it. Values are rounded to 4 decimals.
+    Each of the three must have a middling value, none its lowest or highest. Distances are blurred by noise, and values
+    rounded to 4 decimals.
 
     Parameters
     ----------
@@ -77,20 +75,20 @@ def rare_class(n: int, share: float = 0.01, seed: int = 0) -> tuple["pd.DataFram
     Returns
     -------
     X : DataFrame of shape (n, 10)
-        Columns `x1` to `x10`, uniform from 0 to 1.
+        Columns `x1` to `x10`, uniform from 0 to 1; the first three matter.
     y : Series of int
         1 for the rare class, else 0.
     """
-    from sklearn.datasets import make_friedman1
-
     _check_rows(n)
     if not 0.0 < share < 1.0:
         raise InputError(f"share is {share}, but must lie between 0 and 1.")
-    values, answer = make_friedman1(n, noise=0.5, random_state=seed)
-    return _numbered(values, (answer > np.quantile(answer, 1.0 - share)).astype(int))
+    generator = np.random.default_rng(seed)
+    values, point = generator.uniform(size=(n, 10)), generator.uniform(0.25, 0.75, size=3)
+    distance = np.linalg.norm(values[:, :3] - point, axis=1) + generator.normal(scale=0.02, size=n)
+    return _numbered(values, (distance < np.quantile(distance, share)).astype(int))
 
 
-def mixed(n: int, categories: int = 100, seed: int = 0) -> tuple["pd.DataFrame", "pd.Series[Any]"]:
+def mixed(n: int, categories: int = 100, seed: int = 0) -> tuple[pd.DataFrame, "pd.Series[Any]"]:
     """Generate an invented table of loans with numbers and categories, one column of which has many categories.
 
     Whether a loan is repaid depends on the town, on income and debt, on the contract for younger people only, and on
@@ -111,8 +109,6 @@ def mixed(n: int, categories: int = 100, seed: int = 0) -> tuple["pd.DataFrame",
     y : Series of int
         1 for a loan that is repaid, half of them, else 0.
     """
-    import pandas as pd
-
     _check_rows(n)
     if not 2 <= categories <= 1000:
         raise InputError(f"categories is {categories}, but must be from 2 to 1000.")
@@ -141,9 +137,7 @@ def mixed(n: int, categories: int = 100, seed: int = 0) -> tuple["pd.DataFrame",
     return X, pd.Series((score > np.median(score)).astype(int), name="target")
 
 
-def _numbered(values: Any, label: Any) -> tuple["pd.DataFrame", "pd.Series[Any]"]:
-    import pandas as pd
-
+def _numbered(values: Any, label: Any) -> tuple[pd.DataFrame, "pd.Series[Any]"]:
     X = pd.DataFrame(values.round(4), columns=[f"x{i}" for i in range(1, values.shape[1] + 1)])
     return X, pd.Series(label, name="target")
 
