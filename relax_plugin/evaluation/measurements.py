@@ -135,7 +135,7 @@ def unlimited(tasks: Tasks, seeds: Seeds) -> list[Plan]:
 
 
 def slow(tasks: Tasks, seeds: Seeds) -> list[Plan]:
-    """The same models at a millisecond a row, so in wall seconds: on few rows, or a hundred thousand would be asked."""
+    """The same models at a millisecond a row, for wall seconds: the first rows, and few of what asks many."""
     tasks = tasks or [name for name in (*TASKS, *GENERATED_TASKS) if name != WIDEST]
     names = [f"{SLOW}{task.removeprefix(SLOW)}" for task in tasks]
     return [Plan(names, [SEARCH, SURROGATE, YARDSTICK, DICE], seeds, rows=20, method_rows={DICE: 3})]
@@ -163,7 +163,7 @@ KEPT = [
 ALSO_KEPT = {"judged": ["L0 common", "L1 common", "redundant"]}
 RATIOS = ["L0 ratio", "L1 ratio"]  # against the yardstick, on the instances that both solved
 LEAD = "lead"  # validity less that of the better rival, on the instances that both were asked about
-RIVALS = {"rivals": (YARDSTICK, NEAREST_WITHIN), "unlimited": (YARDSTICK, NEAREST)}  # which no method is to be behind
+RIVALS = (YARDSTICK, NEAREST_WITHIN)  # which no method is to be behind
 
 
 def measure(
@@ -193,8 +193,8 @@ def measure(
     rows = pd.DataFrame(pd.concat(parts, ignore_index=True))
     lines = tables.by_seed(rows)[["task", "method", "seed", "state", *KEPT, *ALSO_KEPT.get(what, [])]].copy()
     lines[RATIOS] = _ratios(rows, lines)
-    if what in RIVALS:
-        lines[LEAD] = _leads(rows, lines, RIVALS[what])
+    if what == "rivals":
+        lines[LEAD] = _leads(rows, lines)
     if what == "inside":
         floors, _ = floor_by_seed(rows, place, FLOOR_CHANGES)
         lines = lines.merge(floors[["task", "method", "seed", *FLOOR_COLUMNS]], "left", ["task", "method", "seed"])
@@ -214,10 +214,10 @@ def _ratios(rows: pd.DataFrame, lines: pd.DataFrame) -> list[tuple[float, float]
     return made
 
 
-def _leads(rows: pd.DataFrame, lines: pd.DataFrame, rivals: Sequence[str]) -> list[float]:
+def _leads(rows: pd.DataFrame, lines: pd.DataFrame) -> list[float]:
     """How much more often each unit is valid than the better rival; NaN where a rival did not run."""
     made = []
-    for pairs in _beside(rows, lines, rivals):
+    for pairs in _beside(rows, lines, RIVALS):
         shares = np.array([both[["valid", "valid_theirs"]].mean() for both in pairs], dtype=np.float64)
         made.append(float((shares[:, 0] - shares[:, 1]).min()))
     return made

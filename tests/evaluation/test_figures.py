@@ -27,7 +27,7 @@ def made_up(what: str) -> pd.DataFrame:
     plans = measured.MEASUREMENTS[what]((), [0, 1])
     units = [unit for plan in plans for unit in plan.units()]
     extra = [*measured.ALSO_KEPT.get(what, []), *(FLOOR_COLUMNS if what == "inside" else [])]
-    extra += [measured.LEAD] if what in measured.RIVALS else []
+    extra += [measured.LEAD] if what == "rivals" else []
     return pd.DataFrame(
         [
             line(*unit.key, **dict.fromkeys(extra, 1.0 + i / 7), validity=0.5 + i / 5000, rows=40.0 + i)

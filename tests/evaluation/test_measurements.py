@@ -85,7 +85,7 @@ def test_the_lead_is_over_the_better_rival_on_rows_that_both_were_asked_about(
     rivals = ("greedy", "greedy:quantiles=2")
     plan = Plan(["classes3/xgb"], [*rivals, "nearest-ct", "deepfool"], [0], rows=20, method_rows={rivals[1]: 5})
     monkeypatch.setitem(MEASUREMENTS, "rivals", lambda tasks, seeds: [plan])
-    monkeypatch.setitem(measurements.RIVALS, "rivals", rivals)
+    monkeypatch.setattr(measurements, "RIVALS", rivals)
     monkeypatch.setattr(measurements, "run", lambda plan, *_, **__: made_up_rows(plan))
     lead = measure("rivals", tmp_path).set_index("method")["lead"]
     # Of 20 rows "greedy" solves 15, and of 5 the other one solves 4: of these 5 "greedy" solves 3.
