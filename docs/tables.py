@@ -16,7 +16,6 @@ from typing import Any
 import pandas as pd
 
 from relax_plugin.evaluation import figures
-from relax_plugin.evaluation.measurements import POLICY, SEARCH
 from relax_plugin.files import write_text
 from relax_plugin.reproduction.report.files import verdict
 from relax_plugin.reproduction.report.tables import all_tables
@@ -41,14 +40,6 @@ IN_SHORT = (  # of the small table: those that apply to every task
 )
 CAP = 5  # changes, of the small table
 QUICK_FIT = 0.1  # seconds, below which the small table does not mention it
-AIMS = (  # in imagination: what of which method was aimed at, on which tasks, and how it is written
-    ("validity, less that of greedy search", SEARCH, "at least", 0.0, "", "{:+.3f}"),
-    ("L0 ratio", SEARCH, "at most", 1.03, "", "{:.3f}"),
-    ("L1 ratio", SEARCH, "at most", 1.1, "", "{:.3f}"),
-    ("model rows a query", SEARCH, "at most", 40.0, "", "{:.1f}"),
-    ("CPU seconds of the fit", SEARCH, "at most", 15.0, "", "{:.1f}"),
-    ("validity of the agent alone", POLICY, "at least", 0.99, "boston/mlp-0.6", "{:.3f}"),
-)
 WAYS_THROUGH_DICE = {  # of the benchmark -> in code
     "dice_ml random": '`dice_ml.Dice(method="random")`',
     "relax, trained": '`Dice(method="relax")`, trained',
@@ -138,26 +129,9 @@ def measured() -> pd.DataFrame:
 def figure(name: str) -> str:
     """A table of `relax-plugin figures`, with what it is about."""
     table = figures.TABLES[name]
-    assert (measured()["measurement"] == table.measurement).any(), f"{table.measurement}.csv is missing"
+    if not (measured()["measurement"] == table.measurement).any():
+        return f"**{table.about}**\n\nNot measured yet: `relax-plugin figures {table.measurement}`."
     return f"**{table.about}**\n\n{table(measured()).rstrip()}"
-
-
-def aims() -> str:
-    """What was aimed at in imagination, and the task that is farthest from it."""
-    means = figures.TABLES["imagination"].means(measured())
-    means = means.rename(columns={"rows": "model rows a query", "fit CPU s": "CPU seconds of the fit"})
-    means["validity of the agent alone"] = means["validity"]
-    greedy = means.xs("greedy", level="method")["validity"]
-    means["validity, less that of greedy search"] = means["validity"].sub(greedy, level="task")
-    lines = []
-    for what, method, bound, aim, task, form in AIMS:
-        mine = means.xs(method, level="method")[what]
-        mine = mine[[task]] if task else mine
-        reached = mine <= aim if bound == "at most" else mine >= aim
-        farthest = mine.idxmax() if bound == "at most" else mine.idxmin()
-        told = f"{form.format(mine[farthest])} ({farthest})"
-        lines.append([what, f"{bound} {aim:g}", f"{reached.sum()} of {len(mine)}", told])
-    return markdown(["what", "aim", "tasks that reach it", "farthest from it"], lines)
 
 
 def speeds(group: str | tuple[str, ...], columns: Mapping[str, Callable[[Any], str]]) -> str:
@@ -192,7 +166,6 @@ TABLES: dict[str, Callable[[], str]] = {
         for name in ("models", "regression", "proximity", "architecture", "pretraining", "ablation")
     },
     "figures-runs": lambda: runs(figures.notes(FIGURES).read()),
-    "figures-aims": aims,
     **{f"figures-{name}": partial(figure, name) for name in figures.TABLES},
     "speed-dice": partial(
         speeds,

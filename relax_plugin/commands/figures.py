@@ -9,7 +9,10 @@ from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
 from relax_plugin.errors import InputError, UnknownNameError, did_you_mean
 from relax_plugin.files import check_folder, replacing
 
-WHAT = ("judged", "core", "imagination", "masked", "labels", "local", "inside")  # evaluation.measurements.MEASUREMENTS
+WHAT = (  # evaluation.measurements.MEASUREMENTS
+    *("judged", "core", "imagination", "masked", "labels", "local", "inside"),
+    *("rivals", "unlimited", "slow"),
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 def add(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "figures",
-        help="the figures about ReLAX itself: efforts, controls, constraints, labels only, imagination",
+        help="the figures about ReLAX itself: efforts, controls, constraints, labels only, imagination, rivals",
         description="Runs each measurement under the judge, keeps its lines as FOLDER/WHAT.csv, and prints its tables. "
         "Interrupted at any moment and started again, it does what is missing.",
         epilog="examples:\n  relax-plugin figures core\n  relax-plugin figures imagination --tasks sonar/mlp --seeds 2"

@@ -43,6 +43,8 @@ def run(chosen: argparse.Namespace) -> int:
     print_table(shown, as_json=False)
     print("\nTasks\n")
     print_table(pd.DataFrame(tasks).set_index("task"), as_json=False)
+    print("\n`:labels` after the name of a classification task: the model answers labels alone.")
+    print("`slow/` before the name of a task: the model sleeps 1 ms for each row it is asked.")
     return DONE
 
 

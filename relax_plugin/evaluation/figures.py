@@ -1,23 +1,34 @@
 """The figures about ReLAX itself: Markdown tables of what `relax-plugin figures` measured, from the lines it stored.
 
 Every table of `TABLES` is a function of the lines of all measurements, as `stored` reads them. Ratios are against
-greedy search on the instances that both solved; seconds are CPU seconds, except in the tables of `judged` and `inside`.
+greedy search on the instances that both solved; seconds are CPU seconds, except in the tables of `judged`, `inside` and
+`slow`.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from relax_plugin.evaluation import measurements as measured
+from relax_plugin.evaluation import rival_tables
+from relax_plugin.evaluation.figure_table import (
+    RATIOS,
+    Cell,
+    Methods,
+    Table,
+    Target,
+    TaskCell,
+    at,
+    beside,
+    joined,
+    number_of,
+    shown,
+    spread,
+)
 from relax_plugin.evaluation.metrics import break_even, total_rows
 from relax_plugin.evaluation.store import Notes, read_table
-from relax_plugin.evaluation.tables import number, over_seeds, whole, with_deviation
-from relax_plugin.evaluation.tasks import LABELS
+from relax_plugin.evaluation.tables import whole
 
 INSTANCES = (1, 10, 100, 1_000, 10_000)
 AMORTISED = {
@@ -28,10 +39,6 @@ AMORTISED = {
     measured.SEARCH: "ReLAX, imagined",
 }
 """The methods whose model rows are added up, and what they are called beside each other."""
-
-Numbers = defaultdict[str, float]  # of a method on a task; what was not measured is NaN, which reads as a dash
-Cell = Callable[[Numbers], str]
-TaskCell = Callable[[Callable[[str], Numbers]], str]  # of all methods on a task
 
 
 def stored(folder: Path) -> pd.DataFrame:
@@ -50,89 +57,11 @@ def notes(folder: Path) -> Notes:
     return Notes(folder / "about.json", ("command", "started", "machine"))
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table of one measurement: called with the lines of all, it is Markdown.
-
-    Parameters
-    ----------
-    measurement : a name of `MEASUREMENTS`
-    about : str
-    of_methods : columns of a table with a line for each task and method, by heading
-    of_tasks : columns of a table with a line for each task, by heading
-    names : what methods are called, if it is not what they are
-    """
-
-    measurement: str
-    about: str
-    of_methods: Mapping[str, Cell] = field(default_factory=dict)
-    of_tasks: Mapping[str, TaskCell] = field(default_factory=dict)
-    names: Mapping[str, str] = field(default_factory=dict)
-
-    def __call__(self, lines: pd.DataFrame) -> str:
-        by_task: dict[str, defaultdict[str, Numbers]] = {}
-        known: Any = self.means(lines).to_dict("index")
-        for (task, method), numbers in known.items():
-            by_task.setdefault(task, defaultdict(_nothing))[method] = _nothing() | numbers
-        if self.of_methods:
-            heads = ["task", "method", *self.of_methods]
-            cells = [
-                [task, self.names.get(method, f"`{method}`"), *(cell(numbers) for cell in self.of_methods.values())]
-                for task, methods in by_task.items()
-                for method, numbers in methods.items()
-            ]
-        else:
-            heads = ["task", *self.of_tasks]
-            cells = [
-                [task.removesuffix(LABELS), *(cell(methods.__getitem__) for cell in self.of_tasks.values())]
-                for task, methods in by_task.items()
-            ]
-        names = 2 if self.of_methods else 1
-        told = [line for line in cells if {*line[names:]} != {"-"}]  # what has no number at all is left out
-        return "".join(f"| {' | '.join(line)} |\n" for line in [heads, ["---"] * len(heads), *told])
-
-    def means(self, lines: pd.DataFrame) -> pd.DataFrame:
-        """Means over the seeds, by task and method."""
-        means = over_seeds(lines[lines["measurement"] == self.measurement].drop(columns="measurement"))
-        if self.measurement == "labels":  # the yardstick alone was given scores, and has no line of its own
-            means = means[means.index.get_level_values("task").str.endswith(LABELS)]
-        return means
-
-
 def amortised_rows(lines: pd.DataFrame) -> pd.DataFrame:
     """What `plots.amortisation` draws: the model rows of training and of a query, for each task and method."""
     means = TABLES["amortised"].means(lines)[["training rows", "rows"]]
     means = means[means.index.get_level_values("method").isin(list(AMORTISED))]
     return pd.DataFrame(means.rename(index=AMORTISED, level="method"))
-
-
-def _nothing() -> Numbers:
-    return defaultdict(lambda: np.nan)
-
-
-def shown(name: str, decimals: int) -> Cell:
-    """A number."""
-    return lambda of: number(of[name], decimals)
-
-
-def spread(name: str, decimals: int) -> Cell:
-    """A number and its standard deviation over seeds."""
-    return lambda of: with_deviation(of[name], of[f"± {name}"], decimals)
-
-
-def joined(separator: str, *cells: Cell) -> Cell:
-    """Several cells in one."""
-    return lambda of: separator.join(cell(of) for cell in cells)
-
-
-def at(method: str, cell: Cell) -> TaskCell:
-    """A cell of one method."""
-    return lambda of: cell(of(method))
-
-
-def beside(cell: Cell, *methods: str) -> TaskCell:
-    """The same of several methods, in one cell."""
-    return lambda of: " / ".join(cell(of(method)) for method in methods)
 
 
 def _total(instances: int, text: Callable[[float], str] = whole) -> Cell:
@@ -150,6 +79,10 @@ def _break_even(method: str) -> TaskCell:
     return lambda of: whole(break_even(*(of(name)[cost] for name in (method, measured.YARDSTICK) for cost in costs)))
 
 
+def _beyond_greedy(of: Methods) -> float:
+    return of(measured.SEARCH)["validity"] - of(measured.YARDSTICK)["validity"]
+
+
 def _with_labels(training: str, curiosity: float) -> TaskCell:
     """The search, and in brackets the policy alone, where the model answers labels only."""
     policy, search = (measured.with_labels(training, curiosity, effort) for effort in ("policy", "search"))
@@ -158,7 +91,6 @@ def _with_labels(training: str, curiosity: float) -> TaskCell:
 
 VALIDITY = spread("validity", 3)
 QUALITY = {"validity": VALIDITY, "L0": spread("L0", 2), "L1": spread("L1", 2)}
-RATIOS = joined(", ", shown("validity", 3), joined(" / ", shown("L0 ratio", 3), shown("L1 ratio", 3)))
 AGENTS = (measured.ON_THE_MODEL, measured.SEARCH)
 LABEL_SEARCHES = tuple(measured.with_labels(training, 0.0, "search") for training in ("model", "imagined"))
 
@@ -306,4 +238,23 @@ TABLES: dict[str, Table] = {
         "The same: model rows and wall time",
         {"model rows a query": shown("rows", 0), "a query, ms": shown("ms each", 1)},
     ),
+    "imagination_targets": Table(
+        "imagination",
+        "What was aimed at in imagination",
+        targets=(
+            Target("validity, less that of greedy search", _beyond_greedy, 0.0, at_least=True),
+            Target("L0 ratio", number_of(measured.SEARCH, "L0 ratio"), 1.03),
+            Target("L1 ratio", number_of(measured.SEARCH, "L1 ratio"), 1.1),
+            Target("model rows a query", number_of(measured.SEARCH, "rows"), 40, decimals=1),
+            Target("CPU seconds of the fit", number_of(measured.SEARCH, "fit CPU s"), 15, decimals=1),
+            Target(
+                "validity of the agent alone",
+                number_of(measured.POLICY, "validity"),
+                0.99,
+                at_least=True,
+                among="boston/mlp-0.6".__eq__,
+            ),
+        ),
+    ),
+    **rival_tables.TABLES,
 }

@@ -73,12 +73,13 @@ def floor_by_seed(
 
 def stored_floor(task: Task, seed: int, count: int, folder: Path, most_changes: int) -> Floor:
     """The floor of the first test rows of a task: from the folder, or computed and kept there."""
-    asked = joblib.hash((task.model, task.X_test.iloc[:count], task.goal, task.space.to_dict()))
+    queries, goal = task.X_test.iloc[:count], task.goal_of(count)
+    asked = joblib.hash((task.model, queries, goal, task.space.to_dict()))
     settings = [task.name, seed, count, most_changes, metadata.version("relax-plugin"), asked]
     name = f"{task.name.replace('/', '-')}-{seed}-{joblib.hash(settings)[:10]}"
     cache, cells = Cache(folder / FOLDER), [f"value {feature}" for feature in range(len(task.space))]
     if not cache.has(name, partial(_check, count=count, columns=[*KINDS, *cells])):
-        best = floor(task.model, task.space, task.X_test.iloc[:count], task.goal, most_changes=most_changes)
+        best = floor(task.model, task.space, queries, goal, most_changes=most_changes)
         told = pd.DataFrame({kind: getattr(best, kind) for kind in KINDS})
         cache.write(name, told.join(pd.DataFrame(best.values, columns=cells)))
     stored = cache.read(name)

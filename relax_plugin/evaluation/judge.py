@@ -43,7 +43,8 @@ def judge(unit: Unit, task: Task) -> list[Row]:
     blackbox = BlackBox(task.model, task.space)
     try:
         # Importing what a method needs comes before its clock: it is paid once in a process, by whoever is first.
-        explainer = make_explainer(method.explainer, blackbox, task.space, goal=task.goal, seed=unit.seed, **options)
+        goal = task.goal_of(unit.rows)
+        explainer = make_explainer(method.explainer, blackbox, task.space, goal=goal, seed=unit.seed, **options)
         max_changes = options.get("max_changes", explainer.max_changes)
         clock = _Clock(blackbox)
         explainer.fit(training)
@@ -98,7 +99,7 @@ class Examination:
         self.space, self.limits = task.space, task.space.limits(vary)
         self.blackbox, self.training, self.known = _acquainted(task)
         self.before, self.texts = _asked(task, len(queries))
-        self.goal: BoundGoal = (task.goal or Goal.flip()).bind(self.blackbox, self.before)
+        self.goal: BoundGoal = (task.goal_of(len(queries)) or Goal.flip()).bind(self.blackbox, self.before)
 
     def rows(self) -> list[Row]:
         """One row for each instance."""

@@ -4,7 +4,8 @@ A folder of figures holds a table for each measurement (`core.csv`, …: tidy, a
 small enough to be kept) and `units/`, every single answer, by which an interrupted run goes on.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from relax_plugin.evaluation.floor_table import floor_by_seed
 from relax_plugin.evaluation.metrics import ratio_on_common
 from relax_plugin.evaluation.plan import Plan
 from relax_plugin.evaluation.runner import Progress, run
-from relax_plugin.evaluation.tasks import CORE_TASKS, LABELS
+from relax_plugin.evaluation.tasks import CORE_TASKS, GENERATED_TASKS, LABELS, SLOW
 from relax_plugin.evaluation.units import Method
 
 TASKS = (*CORE_TASKS, "boston/mlp-0.2", "boston/mlp-0.6", "german/rf")
@@ -25,6 +26,8 @@ TREE_TASKS = ("breast_cancer/rf", "diabetes/ada", "wave2/xgb")
 NETWORK_TASKS = tuple(name for name in CORE_TASKS if name not in TREE_TASKS)
 MASKS = 2  # random halves of the features frozen, for each seed
 FLOOR_CHANGES = 3  # up to which the optimum is computed
+WIDEST = "wide500/xgb"  # where a query of nearest-ct, reverted, asks a million rows: few of them have to do
+OPEN_TASKS = ("wave2/xgb", "sonar/mlp", "classes26/mlp", "rare/xgb", "wide60/mlp", "mixed100/rf")  # without a limit
 
 YARDSTICK = "greedy"
 POLICY, REFINED = "relax-global:effort=policy", "relax-global:effort=refined"
@@ -38,6 +41,9 @@ CONTROLS = (
     "random-order:fallback=False",
     "relax-global:fallback=False,config.training=model,config.steps=1",  # an untrained network
 )
+RICHER = "relax-global:rows_per_instance=40"
+SURROGATE, DICE = "surrogate-search", "dice-random"
+NEAREST, NEAREST_WITHIN = "nearest-ct:reverted=True", "nearest-ct:reverted=True,max_changes=5"  # the others' limit
 LOCAL, FROM_SCRATCH = "relax-local:effort=policy", "relax-local:effort=policy,config.pretrained=False"
 
 
@@ -69,7 +75,7 @@ def core(tasks: Tasks, seeds: Seeds) -> list[Plan]:
 
 def imagination(tasks: Tasks, seeds: Seeds) -> list[Plan]:
     """ReLAX-Global trained on the model and in imagination, beside all that needs no agent, at 40 rows a query."""
-    without_agent = (YARDSTICK, "move-table", "surrogate-search")
+    without_agent = (YARDSTICK, "move-table", SURROGATE)
     return [
         Plan(tasks or TASKS, [*without_agent, ON_THE_MODEL, SEARCH, POLICY_ON_THE_MODEL, POLICY, LONGER], seeds),
     ]
@@ -97,7 +103,7 @@ def local(tasks: Tasks, seeds: Seeds) -> list[Plan]:
 def inside(tasks: Tasks, seeds: Seeds) -> list[Plan]:
     """The methods that look inside the model, beside those that do not, on the first rows."""
     everywhere = [SEARCH, YARDSTICK]
-    on_trees = [*everywhere, "nearest-ct:reverted=True", "feat-tweak", "focus", "focus:reverted=True", "mace"]
+    on_trees = [*everywhere, NEAREST, "feat-tweak", "focus", "focus:reverted=True", "mace"]
     on_networks = [*everywhere, "deepfool", "deepfool:reverted=True", "grace"]
     trees = [name for name in TREE_TASKS if name in (tasks or TREE_TASKS)]
     networks = [name for name in tasks or NETWORK_TASKS if name not in trees]
@@ -105,6 +111,34 @@ def inside(tasks: Tasks, seeds: Seeds) -> list[Plan]:
         *([Plan(trees, on_trees, seeds, rows=60, method_rows={"mace": 10})] if trees else []),
         *([Plan(networks, on_networks, seeds, rows=60)] if networks else []),
     ]
+
+
+def rivals(tasks: Tasks, seeds: Seeds) -> list[Plan]:
+    """Whether ReLAX is behind a rival anywhere: all tasks, the first rows, and few of them of what takes long."""
+    methods = [SEARCH, RICHER, SURROGATE, YARDSTICK, NEAREST_WITHIN, NEAREST, DICE]
+    tasks = tasks or (*TASKS, *GENERATED_TASKS)
+    others = [name for name in tasks if name != WIDEST]
+    few = dict.fromkeys((NEAREST_WITHIN, NEAREST, DICE), 3)
+    return [
+        *([Plan(others, methods, seeds, rows=100, method_rows={DICE: 10})] if others else []),
+        *([Plan([WIDEST], methods, seeds, rows=20, method_rows=few)] if WIDEST in tasks else []),
+    ]
+
+
+def unlimited(tasks: Tasks, seeds: Seeds) -> list[Plan]:
+    """The same without a limit of changes, on the first rows of some tasks."""
+    methods = [
+        replace(method, options={**method.options, "max_changes": None})
+        for method in map(Method.parse, (SEARCH, SURROGATE, YARDSTICK, NEAREST))
+    ]
+    return [Plan(tasks or OPEN_TASKS, methods, seeds, rows=50)]
+
+
+def slow(tasks: Tasks, seeds: Seeds) -> list[Plan]:
+    """The same models at a millisecond a row, for wall seconds: the first rows, and few of what asks many."""
+    tasks = tasks or [name for name in (*TASKS, *GENERATED_TASKS) if name != WIDEST]
+    names = [f"{SLOW}{task.removeprefix(SLOW)}" for task in tasks]
+    return [Plan(names, [SEARCH, SURROGATE, YARDSTICK, DICE], seeds, rows=20, method_rows={DICE: 3})]
 
 
 MEASUREMENTS: dict[str, Callable[[Tasks, Seeds], list[Plan]]] = {
@@ -115,8 +149,11 @@ MEASUREMENTS: dict[str, Callable[[Tasks, Seeds], list[Plan]]] = {
     "labels": labels,
     "local": local,
     "inside": inside,
+    "rivals": rivals,
+    "unlimited": unlimited,
+    "slow": slow,
 }
-APART = ("masked", "inside")  # whose methods have the names of others, but other rows
+APART = ("masked", "inside", "rivals", "unlimited")  # whose methods have the names of others, but other rows
 
 KEPT = [
     *("instances", "validity", "worst class", "L0", "L1", "rows", "training rows"),
@@ -125,6 +162,8 @@ KEPT = [
 """Of the numbers of `tables.summary`, those that are kept of every measurement."""
 ALSO_KEPT = {"judged": ["L0 common", "L1 common", "redundant"]}
 RATIOS = ["L0 ratio", "L1 ratio"]  # against the yardstick, on the instances that both solved
+LEAD = "lead"  # validity less that of the better rival, on the instances that both were asked about
+RIVALS = (YARDSTICK, NEAREST_WITHIN)  # which no method is to be behind
 
 
 def measure(
@@ -154,6 +193,8 @@ def measure(
     rows = pd.DataFrame(pd.concat(parts, ignore_index=True))
     lines = tables.by_seed(rows)[["task", "method", "seed", "state", *KEPT, *ALSO_KEPT.get(what, [])]].copy()
     lines[RATIOS] = _ratios(rows, lines)
+    if what == "rivals":
+        lines[LEAD] = _leads(rows, lines)
     if what == "inside":
         floors, _ = floor_by_seed(rows, place, FLOOR_CHANGES)
         lines = lines.merge(floors[["task", "method", "seed", *FLOOR_COLUMNS]], "left", ["task", "method", "seed"])
@@ -162,14 +203,8 @@ def measure(
 
 def _ratios(rows: pd.DataFrame, lines: pd.DataFrame) -> list[tuple[float, float]]:
     """How each unit compares with the yardstick on the rows that both solved; NaN where one of them did not run."""
-    units: dict[Any, pd.DataFrame] = dict(iter(rows[rows["state"] == "ok"].groupby(["task", "method", "seed"])))
     made = []
-    for task, method, seed in lines[["task", "method", "seed"]].itertuples(index=False):
-        ours, theirs = units.get((task, method, seed)), units.get((task.removesuffix(LABELS), YARDSTICK, seed))
-        if ours is None or theirs is None:
-            made.append((np.nan, np.nan))
-            continue
-        both = ours.merge(theirs, on="instance", suffixes=("", "_theirs"))
+    for (both,) in _beside(rows, lines, (YARDSTICK,)):
         solved = both["valid"].to_numpy(dtype=bool), both["valid_theirs"].to_numpy(dtype=bool)
         sparsity, proximity = (
             ratio_on_common(both[name].to_numpy(), both[f"{name}_theirs"].to_numpy(), *solved)
@@ -177,3 +212,28 @@ def _ratios(rows: pd.DataFrame, lines: pd.DataFrame) -> list[tuple[float, float]
         )
         made.append((sparsity, proximity))
     return made
+
+
+def _leads(rows: pd.DataFrame, lines: pd.DataFrame) -> list[float]:
+    """How much more often each unit is valid than the better rival; NaN where a rival did not run."""
+    made = []
+    for pairs in _beside(rows, lines, RIVALS):
+        shares = np.array([both[["valid", "valid_theirs"]].mean() for both in pairs], dtype=np.float64)
+        made.append(float((shares[:, 0] - shares[:, 1]).min()))
+    return made
+
+
+def _beside(rows: pd.DataFrame, lines: pd.DataFrame, rivals: Sequence[str]) -> Iterator[list[pd.DataFrame]]:
+    """For each unit its rows beside those of each rival, on the instances that both were asked about.
+
+    A unit that did not run is valid nowhere; beside a rival that did not there are no rows.
+    """
+    units: dict[Any, pd.DataFrame] = dict(iter(rows[rows["state"] == "ok"].groupby(["task", "method", "seed"])))
+    for task, method, seed in lines[["task", "method", "seed"]].itertuples(index=False):
+        ours = units.get((task, method, seed), rows[:0])
+        pairs = []
+        for rival in rivals:
+            theirs = units.get((task.removesuffix(LABELS), rival, seed), rows[:0])
+            both = ours.merge(theirs, "inner" if len(ours) else "right", on="instance", suffixes=("", "_theirs"))
+            pairs.append(both.assign(valid=both["valid"].eq(True)))
+        yield pairs

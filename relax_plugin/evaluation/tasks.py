@@ -1,8 +1,8 @@
-"""Tasks: the paper's data sets, each split and with a model of the paper trained on it.
+"""Tasks: the paper's data sets, each split and with a model of the paper trained on it, and tasks that are generated.
 
-The structures of the models are the paper's (ReLAX, table of models). Hyper-parameters that the paper does not give
-are the libraries' defaults, except where a comment says why. scikit-learn and the data sets are imported when a task is
-made: a name can be refused without them.
+The structures of the models are the paper's (ReLAX, table of models) or like them. Hyper-parameters that it does not
+give are the libraries' defaults, except where a comment says why. scikit-learn and the data sets are imported when a
+task is made: a name can be refused without them.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from relax_plugin.errors import MissingExtraError, UnknownNameError, did_you_mean
+from relax_plugin.evaluation.slow import SlowClassifier, SlowModel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +24,7 @@ TREES = 100  # ReLAX, table of models: every forest and every boosting has 100 t
 TEST_SHARE = 0.3  # ReLAX §5.1: 70% training, 30% test
 TRAINING_EPOCHS = 1000  # a ceiling; every network of this file converges before it
 PENALTY = 0.1  # L2; 1e-4 to 1 make no difference on these small data sets
-WAVEFORM_PENALTY = 1.0  # L2; on noise as strong as this a smaller one costs half a point of accuracy
+NOISE_PENALTY = 1.0  # L2; on noise as strong as that of the waves a smaller one costs half a point of accuracy
 
 CORE_TASKS = (
     "breast_cancer/rf",
@@ -36,8 +37,20 @@ CORE_TASKS = (
 )
 """The seven pairs of data set and model of the paper."""
 
+GENERATED_TASKS = (
+    "classes3/xgb",
+    "classes6/rf",
+    "classes26/mlp",
+    "rare/xgb",
+    "wide60/mlp",
+    "wide500/xgb",
+    "mixed100/rf",
+)
+"""What those have not: several classes with a target for each row, a rare class, wide tables, many categories."""
+
 ALIASES = {"boston/mlp": "boston/mlp-0.4"}
 LABELS = ":labels"  # ends the name of a classification task whose model answers labels alone
+SLOW = "slow/"  # begins the name of a task whose model sleeps 1 ms for each row that it is asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +68,8 @@ class Task:
     space : FeatureSpace
         Inferred from the training rows, under the constraints of the data set.
     goal : Goal or None
-        None is the default of a classifier, another class. For regression, the shift that is asked for.
+        None is the default of a classifier, another class. For regression, the shift that is asked for. Of several
+        classes it may be one for each test row: `goal_of` gives that of the first ones.
     X_train, X_test : DataFrame
     y_train, y_test : Series
     """
@@ -69,19 +83,31 @@ class Task:
     y_train: "pd.Series[Any]"
     y_test: "pd.Series[Any]"
 
+    def goal_of(self, rows: int | None) -> "Goal | None":
+        """The goal of so many test rows, the first ones; of all, if None."""
+        return None if self.goal is None else self.goal.chunk(slice(rows))
+
 
 @dataclass(frozen=True)
 class _Recipe:
-    """How a task is made: the data set, the model in words and untrained for a seed, the shift of a regression."""
+    """How a task is made: the data set, the model in words and untrained for a seed, and what is asked for."""
 
     dataset: str
     model: str
     make_model: Callable[[int], Any]
-    shift: float | None = None  # share of the range of the training targets
+    shift: float | None = None  # of a regression: share of the range of the training targets
+    targeted: bool = False  # whether each test row is to become one class, drawn from the others
+
+    @property
+    def goal(self) -> str:
+        """What is asked for, in words."""
+        if self.shift is not None:
+            return f"{self.shift} of the range"
+        return "a drawn class" if self.targeted else "another class"
 
 
 def available_tasks() -> list[str]:
-    """Names that `load_task` knows.
+    """Names that `load_task` knows, each also with `slow/` before it, and of classifiers with `:labels` after it.
 
     Returns
     -------
@@ -91,7 +117,7 @@ def available_tasks() -> list[str]:
 
 
 def describe_tasks() -> list[dict[str, Any]]:
-    """What `load_task` knows, without training anything: name, kind, size and model of each task."""
+    """What `load_task` knows, without training anything: name, kind, size, goal and model of each task."""
     from relax_plugin import datasets
 
     described = []
@@ -104,6 +130,7 @@ def describe_tasks() -> list[dict[str, Any]]:
                 "rows": len(dataset.X),
                 "features": dataset.X.shape[1],
                 "categorical": len(dataset.constraints.get("categorical", ())),
+                "goal": recipe.goal,
                 "model": recipe.model,
                 "extra": "[xgboost]" if recipe.make_model is _gradient_boosting else "",
             }
@@ -121,6 +148,7 @@ def load_task(name: str, seed: int = 0, parameters: Mapping[str, Any] | None = N
     name : str
         One of `available_tasks()`. `boston/mlp-0.2` asks for a shift of 0.2 times the range of the training targets;
         `boston/mlp` is `boston/mlp-0.4`. With `:labels` at its end it is the same classifier, asked for labels alone.
+        With `slow/` before it the same model sleeps 1 ms for each row that it is asked: to measure what rows cost.
     seed : int
         Of the split and of the training.
     parameters : mapping, optional
@@ -146,15 +174,21 @@ def split_task(name: str, seed: int = 0) -> tuple[Any, list[Any]]:
     from relax_plugin import datasets
 
     check_task_name(name)
-    recipe = _RECIPES[ALIASES.get(name, name.removesuffix(LABELS))]
+    recipe = _RECIPES[_plain(name)]
     return recipe.make_model(seed), _split(datasets.load(recipe.dataset), seed)
 
 
 def check_task_name(name: str) -> None:
     """Refuse a name that `load_task` does not know."""
-    recipe = _RECIPES.get(ALIASES.get(name, name.removesuffix(LABELS)))
+    recipe = _RECIPES.get(_plain(name))
     if recipe is None or (name.endswith(LABELS) and recipe.shift is not None):
         raise UnknownNameError(f"There is no task {name!r}; {did_you_mean(name, available_tasks())}")
+
+
+def _plain(name: str) -> str:
+    """The task behind a name: neither slow nor of labels alone, and no alias."""
+    plain = name.removeprefix(SLOW).removesuffix(LABELS)
+    return ALIASES.get(plain, plain)
 
 
 def _split(dataset: "Dataset", seed: int) -> list[Any]:
@@ -173,13 +207,29 @@ def _make_task(name: str, seed: int, parameters: tuple[tuple[str, Any], ...]) ->
     if name.endswith(LABELS):
         scored = _make_task(name.removesuffix(LABELS), seed, parameters)
         return replace(scored, name=name, model=scored.model.predict)
+    if name.startswith(SLOW):
+        quick = load_task(name.removeprefix(SLOW), seed, dict(parameters))
+        slow = SlowClassifier if hasattr(quick.model, "predict_proba") else SlowModel
+        return replace(quick, name=name, model=slow(quick.model))
     recipe = _RECIPES[name]
     dataset = datasets.load(recipe.dataset)
     X_train, X_test, y_train, y_test = _split(dataset, seed)
     model = recipe.make_model(seed).set_params(**dict(parameters)).fit(X_train, y_train)
     space = FeatureSpace.infer(X_train, **dataset.constraints)
     goal = None if recipe.shift is None else Goal.shift(recipe.shift * float(y_train.max() - y_train.min()))
+    if recipe.targeted:
+        goal = Goal.to(_other_classes(model, X_test, seed))
     return Task(name, model, space, goal, X_train, X_test, y_train, y_test)
+
+
+def _other_classes(model: Any, rows: "pd.DataFrame", seed: int) -> Any:
+    """For each row one of the classes that the model does not answer, all equally likely."""
+    import numpy as np
+
+    classes = np.asarray(model.classes_)
+    before = np.searchsorted(classes, model.predict(rows))
+    further = np.random.default_rng(seed).integers(1, len(classes), size=len(rows))
+    return classes[(before + further) % len(classes)]
 
 
 def _forest(seed: int) -> Any:
@@ -190,17 +240,13 @@ def _forest(seed: int) -> Any:
 
 def _mixed_forest(seed: int) -> Any:
     """A forest on one-hot categories, taking the raw frame of strings and numbers."""
-    from sklearn.compose import ColumnTransformer
+    from sklearn.compose import ColumnTransformer, make_column_selector
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import OneHotEncoder
 
-    from relax_plugin import datasets
-
-    categorical = list(datasets.load("german").constraints["categorical"])
-    columns = ColumnTransformer(
-        [("categories", OneHotEncoder(handle_unknown="ignore", sparse_output=False), categorical)],
-        remainder="passthrough",
-    )
+    encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    strings = make_column_selector(dtype_exclude="number")
+    columns = ColumnTransformer([("categories", encoder, strings)], remainder="passthrough")
     return Pipeline([("columns", columns), ("forest", _forest(seed))])
 
 
@@ -229,12 +275,12 @@ def _network(hidden: tuple[int, int]) -> Callable[[int], Any]:
     return make
 
 
-def _waveform_network(seed: int) -> Any:
+def _stopped_network(seed: int) -> Any:
     from sklearn.neural_network import MLPClassifier
 
     # Early stopping trains in a third of the time, at the same accuracy.
     network = MLPClassifier(
-        (100, 200), alpha=WAVEFORM_PENALTY, early_stopping=True, max_iter=TRAINING_EPOCHS, random_state=seed
+        (100, 200), alpha=NOISE_PENALTY, early_stopping=True, max_iter=TRAINING_EPOCHS, random_state=seed
     )
     return _scaled(network)
 
@@ -261,7 +307,7 @@ _RECIPES = {
     "breast_cancer/mlp": _Recipe("breast_cancer", "network, 64 and 128 units", _network((64, 128))),
     "diabetes/ada": _Recipe("diabetes", "AdaBoost, 100 stumps", _boosted_stumps),
     "wave2/xgb": _Recipe("wave2", "XGBoost, 100 trees", _gradient_boosting),
-    "wave2/mlp": _Recipe("wave2", "network, 100 and 200 units", _waveform_network),
+    "wave2/mlp": _Recipe("wave2", "network, 100 and 200 units", _stopped_network),
     "sonar/mlp": _Recipe("sonar", "network, 256 and 256 units", _network((256, 256))),
     "sonar/mlp-128": _Recipe("sonar", "network, 128 and 128 units", _network((128, 128))),
     "sonar/mlp-64": _Recipe("sonar", "network, 64 and 64 units", _network((64, 64))),
@@ -270,5 +316,12 @@ _RECIPES = {
     "boston/mlp-0.6": _Recipe("boston", "network, 50 and 128 units", _regression_network, shift=0.6),
     "german/rf": _Recipe("german", "random forest, 100 trees, on one-hot categories", _mixed_forest),
     "wave3/xgb": _Recipe("wave3", "XGBoost, 100 trees", _gradient_boosting),
-    "wave3/mlp": _Recipe("wave3", "network, 100 and 200 units", _waveform_network),
+    "wave3/mlp": _Recipe("wave3", "network, 100 and 200 units", _stopped_network),
+    "classes3/xgb": _Recipe("classes3", "XGBoost, 100 trees", _gradient_boosting, targeted=True),
+    "classes6/rf": _Recipe("classes6", "random forest, 100 trees", _forest, targeted=True),
+    "classes26/mlp": _Recipe("classes26", "network, 100 and 200 units", _stopped_network, targeted=True),
+    "rare/xgb": _Recipe("rare", "XGBoost, 100 trees", _gradient_boosting),
+    "wide60/mlp": _Recipe("wide60", "network, 100 and 200 units", _stopped_network),
+    "wide500/xgb": _Recipe("wide500", "XGBoost, 100 trees", _gradient_boosting),
+    "mixed100/rf": _Recipe("mixed100", "random forest, 100 trees, on one-hot categories", _mixed_forest),
 }

@@ -27,6 +27,7 @@ def made_up(what: str) -> pd.DataFrame:
     plans = measured.MEASUREMENTS[what]((), [0, 1])
     units = [unit for plan in plans for unit in plan.units()]
     extra = [*measured.ALSO_KEPT.get(what, []), *(FLOOR_COLUMNS if what == "inside" else [])]
+    extra += [measured.LEAD] if what == "rivals" else []
     return pd.DataFrame(
         [
             line(*unit.key, **dict.fromkeys(extra, 1.0 + i / 7), validity=0.5 + i / 5000, rows=40.0 + i)
@@ -88,6 +89,45 @@ def test_totals_and_break_even_are_those_of_the_means_over_seeds() -> None:
     assert cost[2:4] == ["inf", "52"], "3844 rows more at first, 75 fewer each: 51.25; and one that never gets there"
     drawn = figures.amortised_rows(lines)
     assert drawn.loc[("dear", "ReLAX, imagined")].tolist() == [4100.0, 35.0]
+
+
+def test_a_target_says_which_tasks_miss_it_and_by_how_much() -> None:
+    lines = pd.DataFrame(
+        [
+            line("wave2/xgb", measured.SEARCH, 0, **{"L1 ratio": 1.12, "rows": 11.0, measured.LEAD: 0.0}),
+            line("wave2/xgb", measured.SEARCH, 1, **{"L1 ratio": 1.20, "rows": 13.5, measured.LEAD: -0.02}),
+            line("sonar/mlp", measured.SEARCH, 0, **{"L1 ratio": 1.05, "rows": 15.0, measured.LEAD: 0.1}),
+            line("rare/xgb", measured.SEARCH, 0, **{"L1 ratio": 1.0501, "rows": 2.0, measured.LEAD: 0.0}),
+        ]
+    ).assign(measurement="rivals")
+    told = {cells[0]: cells[1:] for cells in cells_of(TABLES["rivals_targets"](lines))}
+    assert told["L1 ratio"] == [
+        *("at most 1.05, 1.15 on wave2/xgb", "1 of 3", "1.160 (wave2/xgb)", "wave2/xgb 0.0100, rare/xgb 0.000100")
+    ]
+    assert told["model rows a query"] == [
+        *("at most 12, 16 on sonar/mlp", "2 of 3", "12.2 (wave2/xgb)", "wave2/xgb 0.250")
+    ]
+    assert told["validity beyond that of the better rival: ReLAX"] == [
+        *("at least 0", "2 of 3", "-0.010 (wave2/xgb)", "wave2/xgb 0.0100")
+    ]
+    assert told["L0 ratio"][-1] == "none"
+    assert "L1 ratio with 40 rows a query" not in told, "no task was measured with as many"
+
+
+def test_seconds_are_those_of_the_fit_and_of_so_many_mean_queries() -> None:
+    numbers = {"instances": 20, "fit CPU s": 1.0, "explain CPU s": 2.0, "fit s": 3.0, "ms each": 50.0}
+    costs = {"training rows": 1000, "rows": 10.0}
+    greedy = {"instances": 10, "fit CPU s": 0.0, "explain CPU s": 5.0, "fit s": 0.0, "ms each": 400.0}
+    lines = [
+        line("slow/sonar/mlp", measured.SEARCH, 0, **numbers, **costs),
+        line("slow/sonar/mlp", measured.YARDSTICK, 0, **greedy, **(costs | {"rows": 100.0})),
+    ]
+    cells = cells_of(TABLES["slow"](pd.DataFrame(lines).assign(measurement="slow")))[2]
+    assert cells[1].startswith("8.0 / ") and cells[2].startswith("40 / ")
+    # Reckoned: 1 + 1 s of rows and 1 + 10 s of CPU; 1 + 10 s and 50 s.
+    assert cells[3] == f"5.0 / {61 / 13:.1f}"
+    cells = cells_of(TABLES["rivals_cpu"](pd.DataFrame(lines).assign(measurement="rivals")))[2]
+    assert cells[-1] == f"{11 / 50:.2f} / {21 / 100:.2f}"
 
 
 def test_the_spread_is_that_over_seeds() -> None:

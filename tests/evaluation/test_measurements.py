@@ -47,7 +47,8 @@ def test_units_of_one_name_are_the_same_unless_they_are_kept_apart() -> None:
 def test_tasks_that_are_chosen_are_those_that_run() -> None:
     for what, plans in MEASUREMENTS.items():
         tasks = {str(task) for plan in plans(["sonar/mlp", "wave2/xgb"], [0]) for task in plan.tasks}
-        assert {task.removesuffix(":labels") for task in tasks} == {"sonar/mlp", "wave2/xgb"}, what
+        plain = {task.removeprefix("slow/").removesuffix(":labels") for task in tasks}
+        assert plain == {"sonar/mlp", "wave2/xgb"}, what
 
 
 def test_a_line_says_what_the_judge_found_and_counted(lines: pd.DataFrame) -> None:
@@ -76,6 +77,36 @@ def test_a_method_that_did_not_run_has_no_ratio(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setitem(MEASUREMENTS, "small", lambda tasks, seeds: [plan])
     line = measure("small", tmp_path).set_index("method").loc["deepfool"]
     assert line["state"] == "skipped" and line[RATIOS].isna().all()
+
+
+def test_the_lead_is_over_the_better_rival_on_rows_that_both_were_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rivals = ("greedy", "greedy:quantiles=2")
+    plan = Plan(["classes3/xgb"], [*rivals, "nearest-ct", "deepfool"], [0], rows=20, method_rows={rivals[1]: 5})
+    monkeypatch.setitem(MEASUREMENTS, "rivals", lambda tasks, seeds: [plan])
+    monkeypatch.setattr(measurements, "RIVALS", rivals)
+    monkeypatch.setattr(measurements, "run", lambda plan, *_, **__: made_up_rows(plan))
+    lead = measure("rivals", tmp_path).set_index("method")["lead"]
+    # Of 20 rows "greedy" solves 15, and of 5 the other one solves 4: of these 5 "greedy" solves 3.
+    assert lead["greedy"] == pytest.approx(3 / 5 - 4 / 5)
+    assert lead["greedy:quantiles=2"] == 0.0, "beside itself; it is .2 ahead of greedy"
+    assert lead["nearest-ct"] == pytest.approx(1 / 5), "all rows, so .25 ahead of the one and .2 of the other"
+    assert lead["deepfool"] == pytest.approx(-4 / 5), "one that crashed solved nothing"
+
+
+def made_up_rows(plan: Plan) -> pd.DataFrame:
+    unsolved = {"greedy": [0, 1, 7, 8, 9], "greedy:quantiles=2": [2], "nearest-ct": []}
+    rows = []
+    for unit in plan.units():
+        if unit.method.label not in unsolved:
+            rows.append(unit.failure("crashed", "made up", {"instances": unit.rows}))
+            continue
+        for instance in range(unit.rows or 0):
+            solved = instance not in unsolved[unit.method.label]
+            known = {"instance": instance, "instances": unit.rows, "valid": solved, "sparsity": 1.0, "proximity": 1.0}
+            rows.append(unit.failure("ok", "", known))
+    return pd.DataFrame(rows)
 
 
 def test_what_is_stored_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +154,13 @@ def test_the_judge_sees_a_change_of_a_frozen_feature(monkeypatch: pytest.MonkeyP
     rows = pd.DataFrame(judge(Unit(task, Method.parse("greedy"), 0, rows=20, masks=1), task))
     assert rows["claimed"].all() and (rows["violations"] > 0).any()
     assert not rows.loc[rows["violations"] > 0, "valid"].any()
+
+
+def test_each_row_is_judged_by_its_own_target() -> None:
+    task = load_task("classes3/xgb", 0)
+    rows = pd.DataFrame(judge(Unit(task, Method.parse("nearest-ct"), 0, rows=20), task))
+    assert task.goal is not None and rows["valid"].all()
+    assert rows["after"].tolist() == [str(label) for label in task.goal.label[:20]]
 
 
 def test_options_after_fit_hold_for_explain_alone() -> None:

@@ -7,9 +7,11 @@ import pytest
 from sklearn.metrics import root_mean_squared_error
 
 from relax_plugin import datasets
+from relax_plugin.blackbox import BlackBox
 from relax_plugin.errors import MissingExtraError, UnknownNameError
 from relax_plugin.evaluation import tasks
-from relax_plugin.evaluation.tasks import CORE_TASKS, available_tasks, load_task
+from relax_plugin.evaluation.slow import SECONDS_A_ROW
+from relax_plugin.evaluation.tasks import CORE_TASKS, GENERATED_TASKS, available_tasks, check_task_name, load_task
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
 
@@ -26,17 +28,27 @@ LEAST_ACCURACY = {
     "german/rf": 0.72,
     "wave3/xgb": 0.82,
     "wave3/mlp": 0.83,
+    "rare/xgb": 0.99,
+    "wide60/mlp": 0.92,
+    "wide500/xgb": 0.93,
+    "mixed100/rf": 0.78,
 }
+LEAST_ACCURACY_OF_SEVERAL = {"classes3/xgb": 0.92, "classes6/rf": 0.81, "classes26/mlp": 0.6}
 SHIFTS = {"boston/mlp-0.2": 0.2, "boston/mlp-0.4": 0.4, "boston/mlp-0.6": 0.6}
 
 
 def test_every_task_is_tested_here() -> None:
-    assert set(available_tasks()) == {*LEAST_ACCURACY, *SHIFTS, "boston/mlp"}
+    assert set(available_tasks()) == {*LEAST_ACCURACY, *LEAST_ACCURACY_OF_SEVERAL, *SHIFTS, "boston/mlp"}
 
 
 def test_core_tasks_are_the_seven_pairs_of_the_paper() -> None:
     assert len(set(CORE_TASKS)) == 7
     assert set(CORE_TASKS) <= set(available_tasks())
+
+
+def test_generated_tasks_are_not_the_papers() -> None:
+    assert set(GENERATED_TASKS) <= set(available_tasks()) - set(CORE_TASKS)
+    assert set(LEAST_ACCURACY_OF_SEVERAL) <= set(GENERATED_TASKS)
 
 
 @pytest.mark.slow
@@ -45,6 +57,42 @@ def test_classifier_is_about_as_accurate_as_in_the_paper(name: str, least: float
     task = load_task(name)
     assert task.goal is None
     assert task.model.score(task.X_test, task.y_test) > least
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "least"), LEAST_ACCURACY_OF_SEVERAL.items())
+def test_of_several_classes_each_test_row_is_to_become_another(name: str, least: float) -> None:
+    task = load_task(name)
+    assert task.model.score(task.X_test, task.y_test) > least
+    assert task.goal is not None and task.goal.kind == "to" and len(task.goal.label) == len(task.X_test)
+    assert (np.array(task.goal.label) != task.model.predict(task.X_test)).all()
+    counts = np.bincount(task.goal.label)
+    assert counts.min() > 0.6 * counts.mean(), "all are equally likely"
+    assert load_task(name, 1).goal != task.goal
+    assert task.goal_of(5) == Goal.to(task.goal.label[:5])
+
+
+@pytest.mark.slow
+def test_the_rare_class_is_about_one_answer_in_a_hundred() -> None:
+    task = load_task("rare/xgb")
+    assert 0.004 < task.model.predict(task.X_test).mean() < 0.013
+
+
+@pytest.mark.parametrize("name", ["diabetes/ada", "boston/mlp", "diabetes/ada:labels"])
+def test_a_slow_task_gives_the_same_answers_a_millisecond_a_row_later(name: str) -> None:
+    quick, slow = load_task(name), load_task(f"slow/{name}")
+    assert slow.name == f"slow/{name}" and slow.X_test is quick.X_test and slow.goal == quick.goal
+    boxes = [BlackBox(task.model, task.space) for task in (quick, slow)]
+    learned = [box.learn(task.space.values(task.X_train[:40])) for box, task in zip(boxes, (quick, slow), strict=True)]
+    assert boxes[0].task == boxes[1].task and boxes[0].has_scores == boxes[1].has_scores
+    assert np.array_equal(learned[0].output, learned[1].output)
+    assert boxes[1].seconds >= boxes[1].rows_asked * SECONDS_A_ROW > 0.04
+
+
+def test_a_slow_task_of_no_task_is_refused() -> None:
+    for name in ("slow/sonar", "slow/slow/sonar/mlp", "slow/boston/mlp:labels"):
+        with pytest.raises(UnknownNameError, match=f"no task '{name}'"):
+            check_task_name(name)
 
 
 @pytest.mark.slow
