@@ -97,8 +97,8 @@ class Front:
 class Imagination:
     """One search for proposals: the world model, the queries, their single moves."""
 
-    def __init__(self, world: WorldModel, problem: Problem, moves: Moves, beam: int = BEAM) -> None:
-        self.world, self.problem, self.beam = world, problem, beam
+    def __init__(self, world: WorldModel, problem: Problem, moves: Moves, beam: int | None = None) -> None:
+        self.world, self.problem, self.beam = world, problem, beam or BEAM
         self.single = Single.of(problem, moves, world)
         # What the model answered to the query itself corrects the world model there, less the farther one goes.
         self.correction = (problem.gap - world.gap(problem.goal, problem.start)).astype(np.float32)
