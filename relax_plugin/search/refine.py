@@ -12,6 +12,7 @@ from relax_plugin.problem import Problem
 
 HALVINGS = 7  # of each change
 LEAST_HALVINGS = 3  # of each change, however few rows are left
+LABELS_AT_ONCE = 6  # changes of a candidate tried at a time where any that may be undone will do
 MOST_SUBSETS_OF = 5  # up to so many changes, all subsets are tested (30); above, changes are undone one at a time
 
 
@@ -72,17 +73,24 @@ def undo(
 ) -> tuple[Values, Floats]:
     """Undo, one at a time, the change whose removal leaves the goal best met, while more than `down_to` are left.
 
-    Cheaper than testing all subsets: as many rows as changes for each one undone. Returns worth as `revert` does. With
-    `most_rows` (one a query) candidates that their query cannot pay for any longer, the last ones, stay as they are.
+    Cheaper than testing all subsets: as many rows as changes for each one undone. Where labels are all there is, the
+    first change that may be undone is as good as any, and a few are asked about at a time. Returns worth as `revert`
+    does. With `most_rows` (one a query) candidates that their query cannot pay for any longer, the last ones, stay as
+    they are.
     """
     values, start = values.copy(), problem.start[owner]
     worth = np.full(values.shape, np.nan)
+    at_once = values.shape[1] if problem.blackbox.has_scores else LABELS_AT_ONCE
+    needed = np.zeros(len(values), dtype=np.int64)  # the first changes of a candidate, known to be needed
     active = np.flatnonzero((values != start).sum(axis=1) > down_to)
     while len(active):
         if most_rows is not None:
-            price = (values != start)[active].sum(axis=1) * problem.blackbox.rows_per_question
+            price = np.minimum((values != start)[active].sum(axis=1) - needed[active], at_once)
+            price *= problem.blackbox.rows_per_question
             active = active[affordable(problem, owner[active], price, most_rows)]
         row, feature = np.nonzero((values != start)[active])
+        place = np.arange(len(row)) - np.searchsorted(row, row) - needed[active][row]
+        row, feature = row[(place >= 0) & (place < at_once)], feature[(place >= 0) & (place < at_once)]
         candidates = values[active][row]
         candidates[np.arange(len(row)), feature] = start[active][row, feature]
         met, gap = problem.judge(candidates, owner[active][row])
@@ -92,8 +100,9 @@ def undo(
         best = order[np.unique(row[order], return_index=True)[1]]
         undone = met[best]
         values[active[undone]] = candidates[best][undone]
-        many = (values != start)[active].sum(axis=1) > down_to
-        active = active[undone & many]
+        needed[active] = np.where(undone, 0, needed[active] + at_once)
+        left = (values != start)[active].sum(axis=1)
+        active = active[(left > down_to) & (needed[active] < left)]
     return values, worth
 
 

@@ -1,8 +1,8 @@
 """Rescue: what is tried, at a price of its own, for the queries that a search leaves unsolved.
 
-First the nearest training rows of the goal, of whose changes as many as possible are taken back; then greedy search
-over quantiles; at last a hundred near rows, whose changes are taken back one by one. The last two are the baselines
-`greedy` and `nearest-ct`: what they solve is solved, as long as the price allows it.
+First, where the model gives scores, greedy search over quantiles; then the nearest training rows of the goal, of whose
+changes as many as possible are taken back; at last a hundred near rows, whose changes are taken back one by one. The
+first and the last are the baselines `greedy` and `nearest-ct`: what they solve is solved, as far as the price goes.
 """
 
 from collections.abc import Callable
@@ -51,8 +51,8 @@ class Rescue:
             return
         books, enough = problem.part(open_), np.full(len(open_), np.inf)
         stages: list[tuple[str, Stage]] = [("near row", self._near_rows), ("row by row", self._row_by_row)]
-        if problem.blackbox.has_scores:
-            stages.insert(1, ("greedy", self._greedy))
+        if problem.blackbox.has_scores:  # which show the way: fewer changes than of near rows, at some times the rows
+            stages.insert(0, ("greedy", self._greedy))
         for stage, find in stages:
             left = np.flatnonzero(enough > problem.max_changes)
             for first in range(0, len(left), SIDE_BY_SIDE):
