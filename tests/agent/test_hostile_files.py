@@ -183,6 +183,15 @@ def test_weights_that_are_no_numbers_or_of_other_sizes_are_refused(saved, tmp_pa
             refused(tmp_path / "turned", signed(turned, json.dumps(header), tensors))
 
 
+@pytest.mark.parametrize("code", [3.0, -1.0, 0.5])
+def test_a_training_row_with_a_category_that_there_is_not_is_refused(saved, tmp_path, code):
+    outer, header, tensors = parts(saved[1])
+    first, _ = outer["neighbours"]["data_offsets"]
+    town = slice(first + 16, first + 24)  # the third number of the first row
+    changed = tensors[: town.start] + struct.pack("<d", code) + tensors[town.stop :]
+    assert "category" in refused(tmp_path / "row", signed(outer, json.dumps(header), changed))
+
+
 def test_a_file_that_claims_a_huge_agent_is_refused_before_it_is_made(saved, tmp_path):
     """`inputs: 10**7` once took 142 s and 4 GB; here the process may have one more gigabyte, and takes far less."""
     outer, header, tensors = parts(saved[1])
