@@ -80,7 +80,7 @@ def undo(
     """
     values, start = values.copy(), problem.start[owner]
     worth = np.full(values.shape, np.nan)
-    at_once = values.shape[1] if problem.blackbox.has_scores else LABELS_AT_ONCE
+    at_once = values.shape[1] if problem.goal.blackbox.has_scores else LABELS_AT_ONCE
     needed = np.zeros(len(values), dtype=np.int64)  # the first changes of a candidate, known to be needed
     active = np.flatnonzero((values != start).sum(axis=1) > down_to)
     while len(active):
