@@ -9,11 +9,12 @@ import pytest
 from sklearn.metrics import pairwise_distances
 
 from relax_plugin import FeatureSpace, Goal
-from relax_plugin.arrays import Booleans, Floats, Integers
+from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.baselines.nearest_ct import ROUNDS, NearestCT
+from relax_plugin.blackbox import Answer
 from relax_plugin.problem import Problem
 from relax_plugin.search import neighbours
-from relax_plugin.search.neighbours import AnsweredRows, _l1_columns
+from relax_plugin.search.neighbours import _l1_columns
 
 RNG = np.random.default_rng(3)
 ROWS = 400
@@ -38,15 +39,14 @@ class Unchunked(NearestCT):
     """The formula over all queries and all training rows at once."""
 
     def _learn_answers(self) -> None:
-        super()._learn_answers()
-        self.answered_ = Formula(self.answered_)
+        self.answered_ = Formula(self.neighbours_.rows, self.blackbox_.ask(self.neighbours_.rows))
 
 
 class Formula:
-    """What `AnsweredRows` knows, sorted as a whole."""
+    """Training rows and their answers, sorted as a whole: what `AnsweredRows` is compared with."""
 
-    def __init__(self, answered: AnsweredRows) -> None:
-        self.answers, self.rows = answered.answers, answered.neighbours.rows
+    def __init__(self, rows: Values, answers: Answer) -> None:
+        self.rows, self.answers = rows, answers
 
     def nearest(self, problem: Problem, count: int) -> tuple[Integers, Integers]:
         movable = np.asarray(~np.broadcast_to(problem.limits.frozen, problem.start.shape).all(axis=0))
@@ -63,8 +63,9 @@ class Compared(NearestCT):
     """Compares every order it makes with that formula's."""
 
     def _nearest(self, problem: Problem, n: int) -> tuple[Floats, Booleans]:
-        made = self.answered_.nearest(problem, sum(ROUNDS))
-        expected = Formula(self.answered_).nearest(problem, sum(ROUNDS))
+        made = self.answered_.nearest(problem, sum(ROUNDS) + len(self.space_))
+        formula = Formula(self.neighbours_.rows, self.answered_.answers)
+        expected = formula.nearest(problem, sum(ROUNDS) + len(self.space_))
         np.testing.assert_array_equal(made[0], expected[0])
         np.testing.assert_array_equal(made[1], expected[1])
         return super()._nearest(problem, n)
