@@ -17,10 +17,13 @@ from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.diverse import fill_slots
 from relax_plugin.search.greedy import Moves
-from relax_plugin.search.searcher import FALLBACK_VALUES, Searcher, check_search_options
+from relax_plugin.search.neighbours import MOST_TRAINING_ROWS, Neighbours
+from relax_plugin.search.rescue import QUANTILES, RESCUE_ROWS, Rescue
+from relax_plugin.search.searcher import Searcher, check_search_options
 from relax_plugin.search.state import Observer
 from relax_plugin.world_model import LEAST_QUERY_BUDGET
 from relax_plugin.world_model.lookahead import LookaheadRanker
+from relax_plugin.world_model.model import ImaginedBlackBox
 from relax_plugin.world_model.sampling import Mixing, imagine
 
 MOST_QUERY_BUDGET = 10_000_000  # the copy is fitted to all of them at once
@@ -36,8 +39,10 @@ class SurrogateSearch(CounterfactualExplainer):
     rows_per_instance : int
         Model rows the search may spend on one query.
     fallback : bool
-        Whether queries still unsolved get more rows: for a wider search, then, where the model gives scores, for greedy
-        search.
+        Whether queries still unsolved get more rows: for a wider search, then for a rescue from near training rows
+        and, where the model gives scores, by greedy search.
+    rescue_rows : int
+        Model rows that the rescue may spend on one query at most; 0: there is none.
     query_budget : int
         Model rows that `fit` may spend at most.
 
@@ -58,23 +63,28 @@ class SurrogateSearch(CounterfactualExplainer):
         max_changes: int | None = 5,
         rows_per_instance: int = 40,
         fallback: bool = True,
+        rescue_rows: int = RESCUE_ROWS,
         query_budget: int = 4000,
         seed: int = 0,
     ) -> None:
         super().__init__(model, space, goal=goal, max_changes=max_changes, seed=seed)
         self.rows_per_instance = rows_per_instance
         self.fallback = fallback
+        self.rescue_rows = rescue_rows
         self.query_budget = query_budget
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         self.observer_ = Observer(self.space_, ActionTable(self.space_), self._most_changes(), gap_scale=1.0)
-        self.moves_ = Moves.quantiles(values, self.space_, FALLBACK_VALUES)
+        self.moves_ = Moves.quantiles(values, self.space_, QUANTILES)
+        self.neighbours_ = Neighbours.of(values, MOST_TRAINING_ROWS)
         left = int(self.query_budget) - self.fit_rows_
         self.world_model_ = imagine(self.blackbox_, values, self.known_, left, Mixing(), rng, for_search=True)
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         ranker = partial(LookaheadRanker, self.world_model_, self.observer_)
-        searcher = Searcher(ranker, self.observer_, self.moves_, int(self.rows_per_instance), self.fallback)
+        expected = ImaginedBlackBox(self.world_model_).ask
+        rescue = Rescue(self.neighbours_, self.moves_, int(self.rescue_rows), expected) if self.fallback else None
+        searcher = Searcher(ranker, self.observer_, int(self.rows_per_instance), rescue)
         return fill_slots(problem, n, searcher.search, rng)
 
     def _most_fit_rows(self) -> int:
@@ -82,6 +92,6 @@ class SurrogateSearch(CounterfactualExplainer):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_search_options(self.rows_per_instance, self.fallback)
+        check_search_options(self.rows_per_instance, self.fallback, self.rescue_rows)
         budget = whole_number("query_budget", self.query_budget, LEAST_QUERY_BUDGET)
         real_number("query_budget", budget, LEAST_QUERY_BUDGET, MOST_QUERY_BUDGET)

@@ -29,7 +29,9 @@ from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.beam import Ranker
 from relax_plugin.search.diverse import Solver, fill_slots
 from relax_plugin.search.greedy import Moves
-from relax_plugin.search.searcher import FALLBACK_VALUES, Searcher, check_search_options
+from relax_plugin.search.neighbours import MOST_TRAINING_ROWS, Neighbours
+from relax_plugin.search.rescue import QUANTILES, RESCUE_ROWS, Rescue
+from relax_plugin.search.searcher import Searcher, check_search_options
 from relax_plugin.search.state import Episodes, Observer
 from relax_plugin.world_model.layers import one_thread
 from relax_plugin.world_model.lookahead import LookaheadRanker, TakingTurns
@@ -52,14 +54,16 @@ class ReLAX(CounterfactualExplainer):
     effort : "search", "refined" or "policy"
         "policy" is the paper: the agent's own path, at most `max_changes` model calls a batch. "refined" then reverts
         changes that are not needed and bisects the others towards the original. "search" tries what the agent, and
-        the world model where there is one, rank highest, within `rows_per_instance`, falls back to greedy search for
-        what is unsolved, and refines. Fit with the variant and effort you will use: the agent of a search
+        the world model where there is one, rank highest, within `rows_per_instance`, rescues what is unsolved, and
+        refines. Fit with the variant and effort you will use: the agent of a search
         that a world model guides too is trained for a third of the time, and not the best one to follow alone.
     rows_per_instance : int
         Model rows a query for "search".
     fallback : bool
-        Whether "search" may use more rows for queries it could not solve: a wider search, then, where the model gives
-        scores, greedy search.
+        Whether "search" may use more rows for queries it could not solve: for a wider search, then for a rescue from
+        near training rows and, where the model gives scores, by greedy search.
+    rescue_rows : int
+        Model rows that the rescue may spend on one query at most; 0: there is none.
     config : ReLAXConfig, optional
     progress : bool
         Whether `fit` shows a progress bar on a terminal.
@@ -91,6 +95,7 @@ class ReLAX(CounterfactualExplainer):
         max_changes: int | None = 5,
         rows_per_instance: int = 40,
         fallback: bool = True,
+        rescue_rows: int = RESCUE_ROWS,
         seed: int = 0,
         config: ReLAXConfig | None = None,
         progress: bool = True,
@@ -100,6 +105,7 @@ class ReLAX(CounterfactualExplainer):
         self.effort = effort
         self.rows_per_instance = rows_per_instance
         self.fallback = fallback
+        self.rescue_rows = rescue_rows
         self.config = config
         self.progress = progress
 
@@ -112,7 +118,8 @@ class ReLAX(CounterfactualExplainer):
         starts = draw_starts(training, world, self.goal_, self._most_changes(), self.config_, rng)
         actions = ActionTable(self.space_, self.config_.actions)
         self.observer_ = Observer(self.space_, actions, self._most_changes(), typical_gap(starts))
-        self.moves_ = Moves.quantiles(training, self.space_, FALLBACK_VALUES)
+        self.moves_ = Moves.quantiles(values, self.space_, QUANTILES)
+        self.neighbours_ = Neighbours.of(values, MOST_TRAINING_ROWS)
         starts = starts.take(np.flatnonzero(self.observer_.allowed(starts).any(axis=1)))
         self.history_ = History()
         inputs = self.observer_.observe(self._episodes(values[:1], world, rng, only_open=False)).shape[1]
@@ -188,7 +195,7 @@ class ReLAX(CounterfactualExplainer):
         for name, accepted in (("variant", ("global", "local")), ("effort", ("search", "refined", "policy"))):
             if not isinstance(getattr(self, name), str) or getattr(self, name) not in accepted:
                 raise InputError(f"{name} is {getattr(self, name)!r}; accepted are {accepted}.")
-        check_search_options(self.rows_per_instance, self.fallback)
+        check_search_options(self.rows_per_instance, self.fallback, self.rescue_rows)
         flag("progress", self.progress)
         if self.config is not None and not isinstance(self.config, ReLAXConfig):
             raise InputError(f"config is a {type(self.config).__name__}; a ReLAXConfig is needed.")
@@ -213,8 +220,9 @@ class ReLAX(CounterfactualExplainer):
         """What finds one counterfactual a query: the search, or the agent's own path; for Local its agents after it."""
         solve: Solver
         if self.effort == "search":
-            rows = int(self.rows_per_instance)
-            solve = Searcher(self._ranker, self.observer_, self.moves_, rows, self.fallback).search
+            expected = None if self.world_model_ is None else ImaginedBlackBox(self.world_model_).ask
+            rescue = Rescue(self.neighbours_, self.moves_, int(self.rescue_rows), expected) if self.fallback else None
+            solve = Searcher(self._ranker, self.observer_, int(self.rows_per_instance), rescue).search
         else:
             refined = self.effort == "refined"
             solve = partial(follow_policy, agent=self.agent_, observer=self.observer_, refined=refined)
@@ -232,7 +240,10 @@ class ReLAX(CounterfactualExplainer):
         return TakingTurns(agent, LookaheadRanker(self.world_model_, self.observer_, thorough=wide))
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted explainer without its model: one file of safetensors with a JSON header, no code."""
+        """Write the fitted explainer without its model: one file of safetensors with a JSON header, no code.
+
+        The file holds training rows, from which unsolved queries are rescued; with ``fallback=False`` it holds none.
+        """
         if not hasattr(self, "agent_"):
             raise NotFittedError("this ReLAX is not fitted; call fit(X) before save.")
         save_explainer(self, Path(path))
