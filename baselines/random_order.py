@@ -3,6 +3,7 @@
 A control that keeps comparisons honest: what the search reaches by itself, guided by something that has not learned.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ class RandomOrder(CounterfactualExplainer):
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         rescue = Rescue(self.neighbours_, self.moves_, int(self.rescue_rows)) if self.fallback else None
         searcher = Searcher(self._ranker, self.observer_, int(self.rows_per_instance), rescue)
-        return fill_slots(problem, n, searcher.search, rng)
+        return fill_slots(problem, n, searcher.search, replace(searcher, rescue=None).search)
 
     def _ranker(self, wide: bool) -> Ranker:
         return RandomRanker(self.observer_, np.random.default_rng(int(self.seed)))

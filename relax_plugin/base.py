@@ -160,7 +160,7 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         goal : Goal, optional
             In place of the explainer's own.
         n : int
-            How many distinct counterfactuals are wanted for each row.
+            How many counterfactuals are wanted for each row. There are fewer where no further one differs enough.
         vary : feature names that may change, optional
             All others stay as they are, for this call.
         bounds : mapping of name to (low, high) or to a list of categories, optional

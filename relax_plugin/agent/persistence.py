@@ -32,7 +32,7 @@ from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.greedy import Moves
 from relax_plugin.search.neighbours import Neighbours
 from relax_plugin.search.state import Observer
-from relax_plugin.world_model.model import BINS, Agreement, WorldModel
+from relax_plugin.world_model.model import Agreement, WorldModel
 
 if TYPE_CHECKING:
     from relax_plugin.agent.explainer import ReLAX
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 FORMAT = "relax_plugin.ReLAX"
 VERSION = 5  # 2 added the world model, 3 the checksum; 4 has fewer settings; 5 added training rows
 WORLD = "world."  # begins the names of the world model's tensors
-KINDS_OF_NUMBERS = frozenset({"torch.float32", "torch.float64", "torch.int64"})
+KINDS_OF_NUMBERS = frozenset({"torch.float32", "torch.float64", "torch.int64", "torch.uint8"})
 PLAIN_PARAMETERS = (
     *("variant", "effort", "max_changes", "rows_per_instance", "fallback", "rescue_rows", "seed", "progress"),
 )
@@ -210,17 +210,10 @@ def _world_model(blackbox: BlackBox, agreement: dict[str, Any] | None, tensors: 
     own = {name.removeprefix(WORLD): tensors.pop(name) for name in list(tensors) if name.startswith(WORLD)}
     if agreement is None:
         return None
-    assert blackbox.space is not None
-    edges = own["edges"].numpy()
-    if edges.shape != (len(blackbox.space), BINS + 1) or edges.dtype != np.float64 or not np.isfinite(edges).all():
-        raise InputError(f"the world model's edges have shape {edges.shape}, or are not finite numbers.")
-    if (np.diff(edges, axis=1) < 0).any() or float(own["scale"]) < 0:
-        raise InputError("the world model's edges fall, or its scale is below 0.")
-    world = _made_if_it_fits(lambda: WorldModel(blackbox, edges), WorldModel.weights_by_name, own)
-    del own["edges"]
-    world.load_weights(own)
+    world = WorldModel.restored(blackbox, own)
     rows = whole_number("rows", agreement["rows"], 0)
-    world.agreement = Agreement(float(agreement["labels"]), float(agreement["explained"]), rows)
+    labels, worst, explained = (float(agreement[name]) for name in ("labels", "worst", "explained"))
+    world.agreement = Agreement(labels, worst, explained, rows)
     return world
 
 

@@ -16,7 +16,7 @@ from relax_plugin.search.greedy import Moves, greedy_search
 from relax_plugin.search.neighbours import AnsweredRows, Guess, Neighbours
 from relax_plugin.search.refine import affordable, most_rows_of_refining, refine, undo, undo_many
 
-RESCUE_ROWS = 100_000  # model rows for one query at most: enough for a hundred near rows, one by one, of 40 features
+RESCUE_ROWS = 20_000  # model rows for one query at most: greedy search over 200 features, or 100 near rows of 20
 QUANTILES = 20  # values of each number that greedy search tries: as many as the baseline `greedy`
 NEAR_ROWS = (3, 10, 20)  # training rows of the goal whose changes are taken back many at a time, until they do
 EVERY_ROW = tuple(range(10, 111, 10))  # and one by one: as many as `nearest-ct` tries

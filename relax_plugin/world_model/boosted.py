@@ -11,7 +11,9 @@ import numpy as np
 from sklearn.tree import DecisionTreeRegressor
 
 from relax_plugin.arrays import Array, Floats, Integers, Values
+from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace
+from relax_plugin.world_model.network import refuse_other_shapes
 
 TREES = 100
 LEAVES = 8  # a byte
@@ -21,6 +23,7 @@ SHARE_OF_ROWS = 0.7  # that each tree sees
 SHARE_OF_FEATURES = 0.5  # that each split looks at; of wide tables fewer, but:
 MOST_FEATURES = 16
 LEAST_FEATURES = 4
+MOST_PIECES = 10_000  # of a feature in a file: far more than the thresholds of all trees
 CELLS_AT_ONCE = 400_000  # bytes of one lookup: what fits a processor's cache
 CELLS_OF_STATES = 8_000_000  # bytes kept of what the features of states leave reachable
 
@@ -103,6 +106,43 @@ class BoostedTrees:
             j = int(feature[of_one[0]])
             result[of_one] = self._sum(others[row[of_one], j] & self._reachable(j, value[of_one]))
         return result + self.base
+
+    def arrays(self) -> dict[str, Any]:
+        """All that a file must hold to restore the fitted trees: what each piece of a feature leaves reachable."""
+        thresholds = [own for own in self.thresholds if own is not None]
+        return {
+            "base": self.base,
+            "leaves": self.values[:, 1 << np.arange(LEAVES)],
+            "masks": np.concatenate(self.masks),
+            "thresholds": np.concatenate([np.zeros(0), *thresholds]),
+            "pieces": np.array([len(mask) for mask in self.masks]),
+        }
+
+    def load(self, arrays: dict[str, Any], outputs: int) -> None:
+        """Take over what `arrays` gave, if it can be that of trees for this space."""
+        pieces, number = arrays.get("pieces", np.zeros(0)), len(arrays.get("leaves", ()))
+        numeric = ~self.space.is_categorical
+        if pieces.shape != (len(self.space),) or pieces.dtype != np.int64 or not ((pieces > 0) & (pieces < MOST_PIECES)).all():
+            raise InputError("the world model's pieces of features are not whole numbers from 1 on, one a feature.")
+        if not (pieces[~numeric] == np.diff(self.space.category_offsets)[~numeric]).all():
+            raise InputError("the world model has other categories than its space.")
+        shapes = {
+            "base": (outputs,),
+            "leaves": (number, LEAVES, outputs),
+            "masks": (int(pieces.sum()), number),
+            "thresholds": (int((pieces[numeric] - 1).sum()),),
+            "pieces": (len(self.space),),
+        }
+        refuse_other_shapes(shapes, arrays)
+        if arrays["masks"].dtype != np.uint8:
+            raise InputError("the world model's masks are no bytes.")
+        self.count, self.base = number, arrays["base"]
+        self.values = np.zeros((number, 256, outputs), dtype=np.float32)
+        self.values[:, 1 << np.arange(LEAVES)] = arrays["leaves"]
+        self.offset = (256 * np.arange(number)).astype(np.int32)
+        self.masks = np.split(arrays["masks"], np.cumsum(pieces)[:-1])
+        own = iter(np.split(arrays["thresholds"], np.cumsum(pieces[numeric] - 1)[:-1]))
+        self.thresholds = [next(own) if number else None for number in numeric]
 
     def _columns(self, values: Values) -> Array:
         """What the trees split: numbers as they are, a column for each category."""

@@ -3,17 +3,19 @@
 Its answer corrects what is believed of the others, and so on. Before each question, variants of what looks best join.
 """
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.greedy import Moves
+from relax_plugin.search.rescue import Rescue
 from relax_plugin.world_model.belief import Belief, Told, expected_improvement
-from relax_plugin.world_model.changes import Changes, largest
+from relax_plugin.world_model.changes import CATEGORY, Changes, largest
 from relax_plugin.world_model.model import WorldModel
-from relax_plugin.world_model.proposals import Imagination
+from relax_plugin.world_model.proposals import VALUES, Imagination
 from relax_plugin.world_model.variants import variants_of
 
 ENOUGH = 3e-4  # expected improvement, in changes, below which no further question is worth its row
@@ -23,31 +25,56 @@ AROUND = 2  # most promising proposals whose variants join, beside those of the 
 URGENCY = 1.0  # how much more, in changes, any valid answer is worth with each question that found none
 CELLS = 1_000_000  # queries times features worked on side by side
 MOST_QUERIES = 512  # worked on side by side
-PERSISTENCE = 3  # times the questions that are asked for queries that found nothing by then
-WIDER_BEAM = 12  # for those
+LONGER = 3  # times the questions are asked for queries that found nothing by then,
+WIDER_BEAM = 12  # of proposals from so many states
 
 
+@dataclass(frozen=True)
 class ImaginedSearch:
-    """Finds one counterfactual a query with a few questions to the model."""
+    """Finds one counterfactual a query with a few questions to the model.
 
-    def __init__(self, world: WorldModel, moves: Moves, rows_per_instance: int) -> None:
-        self.world, self.moves, self.rows_per_instance = world, moves, rows_per_instance
+    Attributes
+    ----------
+    world : WorldModel
+    moves : Moves
+        Values of each feature; a few of them are looked at.
+    rows_per_instance : int
+        Model rows the search may spend on one query, the query itself and the confirmation of its answer included.
+    rescue : Rescue, optional
+        What queries still unsolved get after a longer search; without it, one search is all.
+    also : callable, optional
+        Further complete answers to a batch of queries, such as an agent's: each (queries, features).
+    """
+
+    world: WorldModel
+    moves: Moves
+    rows_per_instance: int
+    rescue: Rescue | None
+    also: Callable[[Problem], list[Values]] | None = None
 
     def search(self, problem: Problem) -> Proposals:
-        made = Proposals.empty(problem, 1)
+        """One counterfactual a query: search, a longer search for what is left, and the rescue for what is still."""
+        made, few = Proposals.empty(problem, 1), self.moves.thinned(VALUES, problem.space)
+        # The query itself is asked for scores and `predict`; the scores of an answer are known when it is confirmed.
+        apart = problem.blackbox.reader.labels_apart and problem.blackbox.task == "classification"
+        questions = max((self.rows_per_instance - (3 if apart else 2)) // problem.blackbox.rows_per_question, 1)
         size = max(min(MOST_QUERIES, CELLS // problem.start.shape[1]), 1)
         for index, part in problem.parts(size):
-            hunt = Hunt.begin(self.world, part, self.moves)
-            hunt.ask(self.rows_per_instance - 3)
+            hunt = Hunt.begin(self.world, part, few)
+            for rows in self.also(part) if self.also else ():
+                hunt.watch(hunt.changes_to(rows))
+            hunt.ask(questions)
+            stage = np.where(np.isfinite(hunt.count), "search", "")
             open_ = np.flatnonzero(np.isinf(hunt.count))
-            if len(open_):
+            if len(open_) and self.rescue is not None:
                 more = hunt.of(open_)
-                more.watch(Imagination(self.world, more.problem, self.moves, WIDER_BEAM).propose())
-                more.ask(PERSISTENCE * (self.rows_per_instance - 3))
+                more.watch(Imagination(self.world, more.problem, few, WIDER_BEAM).propose())
+                more.ask(LONGER * questions)
                 hunt.put(open_, more)
-            met = np.isfinite(hunt.count)
-            made.values[index, 0], made.offered[index, 0] = hunt.rows, met
-            made.stage[index[met], 0] = "search"
+                stage[open_] = np.where(np.isfinite(more.count), "long search", "")
+            made.values[index, 0], made.offered[index, 0], made.stage[index, 0] = hunt.rows, stage != "", stage
+        if self.rescue is not None:
+            self.rescue.save(problem, made)
         return made
 
 
@@ -153,7 +180,7 @@ class Hunt:
         feature, value = (array[:, row, top[row, which]] for array in (self.proposals.feature, self.proposals.value))
         best = np.flatnonzero(self.improved)
         self.improved[:] = False
-        best_feature, best_value = self._changes_of(best, len(feature))
+        best_feature, best_value = _listed(self.rows[best], self.problem.start[best], len(feature))
         query = np.concatenate([row, best])
         if len(query) == 0:
             return
@@ -162,14 +189,19 @@ class Hunt:
         query, feature, value = query[order], feature[:, order], value[:, order]
         self.watch(self._as_proposals(query, variants_of(self.world, self.problem, query, feature, value)))
 
-    def _changes_of(self, queries: Integers, places: int) -> tuple[Integers, Floats]:
-        """The changes of the best answers (places, queries)."""
-        rows = self.rows[queries]
-        changed = rows != self.problem.start[queries]
-        feature = np.argsort(~changed, axis=1, kind="stable")[:, :places].T
-        there = np.take_along_axis(changed.T, feature, 0)
-        value = np.where(there, np.take_along_axis(rows.T, feature, 0), 0.0)
-        return np.where(there, feature, -1), value
+    def changes_to(self, rows: Values) -> Changes:
+        """Complete answers, one a query, as proposals; none where a row has too many changes, or is the query."""
+        start, space = self.problem.start, self.problem.space
+        feature, value = _listed(rows, start, self.problem.max_changes)
+        there, every = feature >= 0, np.arange(len(rows))
+        length = (value - start[every, feature]) / space.scale[feature]
+        length = np.where(there, np.where(space.is_categorical[feature], CATEGORY, length), 0.0)
+        gap = self.world.gap(self.problem.goal, rows)
+        changes = (rows != start).sum(axis=1)
+        gap = np.where((changes > 0) & (changes <= self.problem.max_changes), gap, np.inf)
+        return Changes(
+            feature[:, :, None].astype(np.int32), value[:, :, None], length[:, :, None].astype(np.float32), gap[:, None]
+        )
 
     def _as_proposals(self, query: Integers, variants: Changes) -> Changes:
         """Variants of several proposals of a query side by side."""
@@ -180,3 +212,14 @@ class Hunt:
         made.feature[:, query[:, None], at], made.value[:, query[:, None], at] = variants.feature, variants.value
         made.length[:, query[:, None], at], made.gap[query[:, None], at] = variants.length, variants.gap
         return made
+
+
+def _listed(rows: Values, start: Values, places: int) -> tuple[Integers, Floats]:
+    """The changes of rows, one a query, as features and values (places, queries); -1 where there are fewer."""
+    changed = rows != start
+    feature = np.argsort(~changed, axis=1, kind="stable")[:, :places].T
+    there = np.take_along_axis(changed.T, feature, 0)
+    value = np.where(there, np.take_along_axis(rows.T, feature, 0), 0.0)
+    missing = places - len(feature)
+    feature = np.pad(np.where(there, feature, -1), ((0, missing), (0, 0)), constant_values=-1)
+    return feature, np.pad(value, ((0, missing), (0, 0)))

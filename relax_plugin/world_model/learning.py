@@ -10,13 +10,15 @@ from relax_plugin.goal import BoundGoal, Goal
 from relax_plugin.problem import Problem
 from relax_plugin.search.greedy import Moves
 from relax_plugin.world_model.belief import expected_improvement
-from relax_plugin.world_model.model import WorldModel
+from relax_plugin.world_model.model import LEAST_ERROR, Agreement, WorldModel
 from relax_plugin.world_model.proposals import VALUES, Imagination
-from relax_plugin.world_model.sampling import Mixing, mixtures, moved, QUANTILES
+from relax_plugin.world_model.sampling import QUANTILES, Mixing, mixtures, moved
 
-ROUNDS = 2
-ACTIVE = 0.6  # share of the rows that are asked where the search goes
-FIRST = 0.4  # share of the effort of fitting that is spent before
+ENOUGH = 0.0  # share of variance explained where a search goes, from which on a world model is good enough
+ENOUGH_LABELS = 0.55  # share of equal labels there, in the worst class, from which on it is
+ACTIVE = 0.6  # share of the rows that are asked where the search goes,
+ROUNDS = 2  # in so many rounds, each with what was learned before it
+FIRST = 0.4  # share of the effort of fitting that is spent before the first of them
 CURIOSITY = 0.5  # how far chance decides which proposal is asked about
 
 
@@ -41,18 +43,24 @@ def imagine(
     left = rows // blackbox.rows_per_question
     active = int(left * ACTIVE)
     world = WorldModel(blackbox, values, int(rng.integers(2**31)))
-    fresh = moved(mixtures(values, space, mixing, rng, left - active), space, Moves.quantiles(values, space, QUANTILES), rng)
+    moves = Moves.quantiles(values, space, QUANTILES)
+    fresh = moved(mixtures(values, space, mixing, rng, left - active), space, moves, rng)
     seen, answer = np.concatenate([seen, fresh]), Answer.joined(answer, blackbox.ask(fresh))
     world.fit(seen, answer, FIRST)
-    world.error = CURIOSITY * float(world.targets.of(answer).std())
+    world.error = max(CURIOSITY * float(world.targets.of(answer).std()), LEAST_ERROR)
     for part in np.array_split(np.arange(active), ROUNDS):
-        active = len(part)
-        proposed = _proposed(world, values, goal, max_changes, active, rng)
+        proposed = _proposed(world, values, goal, max_changes, len(part), rng)
         told = blackbox.ask(proposed)
-        world.judge(proposed, told)
+        if len(part):
+            world.judge(proposed, told)
         seen, answer = np.concatenate([seen, proposed]), Answer.joined(answer, told)
         world.fit(seen, answer, (1.0 - FIRST) / ROUNDS)
     return world
+
+
+def good_enough(agreement: Agreement) -> bool:
+    """Whether a world model agrees with the model well enough, in its worst class too, to train an agent in it."""
+    return agreement.explained >= ENOUGH and not agreement.worst < ENOUGH_LABELS
 
 
 def _proposed(
@@ -62,10 +70,8 @@ def _proposed(
     start = values[rng.integers(0, len(values), count)]
     before = world.targets.answer(world.predict(start))
     goals = random_goals(goal, world.blackbox, before, rng)
-    spent = np.zeros(count, dtype=np.int64)
-    problem = Problem(
-        world.space, world.blackbox, start, before, goals, world.space.limits(), max_changes, spent
-    )
+    spent, limits = np.zeros(count, dtype=np.int64), world.space.limits()
+    problem = Problem(world.space, world.blackbox, start, before, goals, limits, max_changes, spent)
     moves = Moves.quantiles(values, world.space, VALUES)
     proposals = Imagination(world, problem, moves).propose()
     none = np.full(count, np.inf)

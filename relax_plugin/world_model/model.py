@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from relax_plugin.arrays import Floats, Integers, Values
 from relax_plugin.blackbox import Answer, BlackBox, Books
@@ -19,6 +21,8 @@ from relax_plugin.world_model.network import TabledNetwork
 from relax_plugin.world_model.targets import Targets
 
 LEAST_ROWS = 8
+LEAST_ERROR = 1e-9  # of an imagined gap, however well a model is known
+PARTS = ("network.", "trees.")  # begin the names of their numbers in a file
 ALONE = 0.85  # share in the mean from which on one of the two is used alone: it is quicker
 
 
@@ -101,7 +105,7 @@ class WorldModel:
         weight = errors[1] / (errors[0] + errors[1])
         self.weight = 1.0 if weight > ALONE else 0.0 if weight < 1 - ALONE else weight
         told = self.weight * one + (1 - self.weight) * other
-        self.error = max(float(np.sqrt(((wanted - told) ** 2).sum(axis=1).mean())), 1e-9)
+        self.error = max(float(np.sqrt(((wanted - told) ** 2).sum(axis=1).mean())), LEAST_ERROR)
         variance = float(((wanted - wanted.mean(axis=0)) ** 2).sum())
         explained = 1.0 - float(((wanted - told) ** 2).sum()) / variance if variance > 0 else 1.0
         labels = worst = np.nan
@@ -141,6 +145,31 @@ class WorldModel:
         other *= np.float32(1 - self.weight)
         one += other
         return one
+
+    def weights_by_name(self) -> dict[str, Tensor]:
+        """All that a file must hold to restore the fitted world model."""
+        both = zip(PARTS, (self.network.arrays(), self.trees.arrays()), strict=True)
+        arrays = {f"{part}{name}": array for part, own in both for name, array in own.items()}
+        arrays |= {"weight": np.array(self.weight), "error": np.array(self.error)}
+        return {name: torch.tensor(array) for name, array in arrays.items()}
+
+    @classmethod
+    def restored(cls, blackbox: BlackBox, weights: dict[str, Tensor]) -> "WorldModel":
+        """The world model that a file holds; refused if its numbers cannot be those of one."""
+        space = blackbox.space
+        assert space is not None
+        arrays = {name: weight.numpy() for name, weight in weights.items()}
+        for name, array in arrays.items():
+            if not np.isfinite(array).all():
+                raise InputError(f"finite numbers are expected for {name!r} of the world model.")
+        world = cls(blackbox, np.zeros((1, len(space))))
+        own = [{name[len(part) :]: array for name, array in arrays.items() if name.startswith(part)} for part in PARTS]
+        world.network.load(own[0], world.targets.count)
+        world.trees.load(own[1], world.targets.count)
+        world.weight, world.error = float(arrays["weight"]), float(arrays["error"])
+        if not 0.0 <= world.weight <= 1.0 or world.error < LEAST_ERROR:
+            raise InputError(f"the world model's weight is {world.weight} and its error {world.error}.")
+        return world
 
     def _mean(self, what: str, *arguments: Any) -> Floats:
         if self.weight == 1:

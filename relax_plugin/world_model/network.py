@@ -5,12 +5,14 @@ computed once for all states.
 """
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from relax_plugin.arrays import Floats, Integers, Values
+from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace
 from relax_plugin.world_model.layers import Adam, one_thread
 
@@ -25,6 +27,18 @@ CELLS_OF_STATES = 4_000_000  # numbers kept of what the features of states add
 ROWS_AT_ONCE = 8192
 
 
+def refuse_other_shapes(shapes: dict[str, tuple[int, ...]], arrays: dict[str, Any]) -> None:
+    """Refuse what a file holds of a world model, if it lacks something, has more, or in other sizes."""
+    for name, shape in shapes.items():
+        given = arrays.get(name)
+        if given is None or given.shape != shape:
+            what = "nothing" if given is None else f"shape {given.shape}"
+            raise InputError(f"numbers of shape {shape} are expected for {name!r} of the world model, not {what}.")
+    unknown = sorted(set(arrays) - set(shapes))
+    if unknown:
+        raise InputError(f"the world model has {unknown[0]!r}, for which there is no place.")
+
+
 class TabledNetwork:
     """One hidden layer of rectifiers over standardised numbers, their pieces, and one-hot categories."""
 
@@ -33,9 +47,7 @@ class TabledNetwork:
         self.generator = torch.Generator().manual_seed(seed)
         self.weights: list[torch.Tensor] = []
         self.steps = 0
-        self.edges = np.quantile(values, np.linspace(0.0, 1.0, BINS + 1), axis=0).T.copy()
-        width = np.diff(self.edges, axis=1)
-        self.width = np.where(width > 0, width, np.inf)  # an empty piece is always 0
+        self._between(np.quantile(values, np.linspace(0.0, 1.0, BINS + 1), axis=0).T.copy())
         columns = [len(f.categories) if f.kind == "categorical" else 1 + BINS for f in space.features]
         ends = np.cumsum([0, *columns])
         self.columns = [slice(int(a), int(b)) for a, b in pairwise(ends)]
@@ -120,6 +132,36 @@ class TabledNetwork:
             change = self._seen(j, value[of_one]) - self._seen(j, states[row[of_one], j])
             hidden[of_one] += change @ self.first[self.columns[j]]
         return np.asarray((np.maximum(hidden, 0.0) @ self.second + self.last) * self.scale + self.centre)
+
+    def arrays(self) -> dict[str, Any]:
+        """All that a file must hold to restore the fitted network."""
+        names = ("edges", "first", "offset", "second", "last", "centre")
+        return {**{name: getattr(self, name) for name in names}, "scale": np.array(self.scale)}
+
+    def load(self, arrays: dict[str, Any], outputs: int) -> None:
+        """Take over what `arrays` gave, if it can be that of a network for this space."""
+        shapes = {
+            "edges": (len(self.space), BINS + 1),
+            "first": (self.inputs, HIDDEN),
+            "offset": (1, HIDDEN),
+            "second": (HIDDEN, outputs),
+            "last": (1, outputs),
+            "centre": (outputs,),
+            "scale": (),
+        }
+        refuse_other_shapes(shapes, arrays)
+        if (np.diff(arrays["edges"], axis=1) < 0).any() or float(arrays["scale"]) < 0:
+            raise InputError("the world model's edges fall, or its scale is below 0.")
+        for name in ("first", "offset", "second", "last", "centre"):
+            setattr(self, name, arrays[name])
+        self.scale = float(arrays["scale"])
+        self._between(arrays["edges"])
+
+    def _between(self, edges: Floats) -> None:
+        """See each number piece by piece between these quantiles of its own."""
+        self.edges = edges
+        width = np.diff(edges, axis=1)
+        self.width = np.where(width > 0, width, np.inf)  # an empty piece is always 0
 
     def _hidden(self, values: Values) -> Floats:
         return np.asarray(self._inputs(values) @ self.first + self.offset)
