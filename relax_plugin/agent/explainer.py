@@ -43,7 +43,7 @@ from relax_plugin.world_model.proposals import VALUES, Imagination
 
 logger = logging.getLogger(__name__)
 
-UNSOLVED = 0.02  # share of the rows set aside that imagination leaves unsolved, above which an agent is trained
+UNSOLVED = 0.1  # share of the rows set aside that imagination leaves unsolved, above which an agent is trained
 
 
 class ReLAX(CounterfactualExplainer):
@@ -161,9 +161,16 @@ class ReLAX(CounterfactualExplainer):
         world, few = self.world_model_, self.moves_.thinned(VALUES, self.space_)
         spent = np.zeros(len(checks.start), dtype=np.int64)
         problem = Problem(
-            self.space_, self.blackbox_, checks.start, checks.answer, checks.goal, checks.limits, self._most_changes(), spent
+            self.space_,
+            self.blackbox_,
+            checks.start,
+            checks.answer,
+            checks.goal,
+            checks.limits,
+            self._most_changes(),
+            spent,
         )
-        solved = (Imagination(world, problem, few).propose().gap < 0).any(axis=1)
+        solved = np.asarray((Imagination(world, problem, few).propose().gap < 0).any(axis=1))
         found = f"the world model alone finds answers for {int(solved.sum())} of {len(solved)} rows set aside"
         if len(solved) - solved.sum() > UNSOLVED * len(solved):
             self.training_ += f"; {found}"
@@ -266,7 +273,7 @@ class ReLAX(CounterfactualExplainer):
         return LocalSolver(solve, weights, self.observer_, self.config_, int(self.seed), refined).solve
 
     def _search(self, fallback: bool) -> Solver:
-        """In imagination where the model gives scores and there is a world model of it; else by the ranking of actions."""
+        """In imagination where there is a world model that knows scores; else by a ranking of actions."""
         world, rows = self.world_model_, int(self.rows_per_instance)
         expected = None if world is None else ImaginedBlackBox(world).ask
         rescue = Rescue(self.neighbours_, self.moves_, int(self.rescue_rows), expected) if fallback else None

@@ -9,7 +9,7 @@ from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.arrays import Booleans, Values
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.features import FeatureSpace
-from relax_plugin.goal import BoundGoal, Goal
+from relax_plugin.goal import Goal
 from relax_plugin.limits import Limits
 from relax_plugin.search.state import Episodes
 from relax_plugin.world_model.learning import random_goals

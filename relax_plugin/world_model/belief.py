@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from relax_plugin.arrays import Booleans, Floats, Integers
+from relax_plugin.arrays import Array, Booleans, Integers
 from relax_plugin.features import FeatureSpace
 from relax_plugin.world_model.changes import Changes
 
@@ -20,14 +20,14 @@ LIKELY = 0.3  # chance of being valid from which on a proposal says how few chan
 
 
 def expected_improvement(
-    gap: Floats,
-    error: Floats | float,
+    gap: Array,
+    error: Array | float,
     count: Integers | int,
-    distance: Floats,
-    best_count: Floats,
-    best_distance: Floats,
+    distance: Array,
+    best_count: Array,
+    best_distance: Array,
     urgency: float = 0.0,
-) -> Floats:
+) -> Array:
     """The chance that a proposal is valid, times what it would gain, in changes: fewer first, else a shorter way.
 
     While nothing valid is known (infinite `best_count`) it is compared with one change more than a likely one has, and
@@ -49,9 +49,9 @@ def expected_improvement(
 class Told:
     """What some proposals of each query are believed to be, given the answers so far: (queries, proposals)."""
 
-    gap: Floats
-    variance: Floats  # as a share of the world model's own
-    columns: list[Floats]  # what each answer said of them
+    gap: Array
+    variance: Array  # as a share of the world model's own
+    columns: list[Array]  # what each answer said of them
 
     def of(self, queries: Any) -> "Told":
         return Told(self.gap[queries], self.variance[queries], [column[queries] for column in self.columns])
@@ -76,8 +76,8 @@ class Reply:
     """
 
     asked: Changes
-    factor: list[Floats]
-    surprise: Floats
+    factor: list[Array]
+    surprise: Array
     live: Booleans
 
     def of(self, queries: Any) -> "Reply":
@@ -92,7 +92,7 @@ class Belief:
         self.space, self.error, self.replies = space, error, replies
 
     @classmethod
-    def begin(cls, space: FeatureSpace, error: float, at_start: Floats) -> "Belief":
+    def begin(cls, space: FeatureSpace, error: float, at_start: Array) -> "Belief":
         """Begin with the model's answers to the queries themselves: what the world model is wrong by there."""
         own = np.full(len(at_start), np.sqrt(1.0 + NOISE), dtype=np.float32)
         nothing = Changes.none(1, len(at_start), 1)
@@ -116,19 +116,22 @@ class Belief:
         np.maximum(told.variance, 0.0, out=told.variance)
         return told
 
-    def errors(self, told: Told) -> Floats:
+    def errors(self, told: Told) -> Array:
         """Standard deviations of what is believed; each query's own typical error is seen from its surprises."""
         squares = sum(reply.surprise**2 for reply in self.replies)
         number = sum(reply.live.astype(np.float32) for reply in self.replies)
         own = np.sqrt((PRIOR_ANSWERS * self.error**2 + squares) / (PRIOR_ANSWERS + number))
         return np.asarray(own[:, None] * np.sqrt(np.maximum(told.variance, NOISE)))
 
-    def learn(self, who: Integers, position: Integers, gap: Floats, proposals: Changes, told: Told) -> None:
+    def learn(self, who: Integers, position: Integers, gap: Array, proposals: Changes, told: Told) -> None:
         """Take in the model's answers to one proposal of some queries, and correct what is believed of the others."""
         queries = len(told.gap)
         asked = Changes.none(len(proposals.feature), queries, 1)
         asked.feature[:, who, 0] = proposals.feature[:, who, position]
-        asked.value[:, who, 0], asked.length[:, who, 0] = proposals.value[:, who, position], proposals.length[:, who, position]
+        asked.value[:, who, 0], asked.length[:, who, 0] = (
+            proposals.value[:, who, position],
+            proposals.length[:, who, position],
+        )
         covariance = proposals.of(who).alike(asked.of(who), self.space.is_categorical)
         factor = []
         for column in told.columns:

@@ -38,6 +38,8 @@ class BoostedTrees:
         self.rng = np.random.default_rng(seed)
         self.grown: list[Any] = []
         self.base = np.zeros(0)
+        self.thresholds: list[Array | None] = []  # of each number, between whose values its pieces lie
+        self.masks: list[Bytes] = []  # what each piece of a feature, or category, leaves reachable (pieces, trees)
 
     def fit(self, values: Values, targets: Floats, share: float = 1.0) -> "BoostedTrees":
         """Grow this share of all trees, after those grown before, to what is left of the targets."""
@@ -122,7 +124,11 @@ class BoostedTrees:
         """Take over what `arrays` gave, if it can be that of trees for this space."""
         pieces, number = arrays.get("pieces", np.zeros(0)), len(arrays.get("leaves", ()))
         numeric = ~self.space.is_categorical
-        if pieces.shape != (len(self.space),) or pieces.dtype != np.int64 or not ((pieces > 0) & (pieces < MOST_PIECES)).all():
+        if (
+            pieces.shape != (len(self.space),)
+            or pieces.dtype != np.int64
+            or not ((pieces > 0) & (pieces < MOST_PIECES)).all()
+        ):
             raise InputError("the world model's pieces of features are not whole numbers from 1 on, one a feature.")
         if not (pieces[~numeric] == np.diff(self.space.category_offsets)[~numeric]).all():
             raise InputError("the world model has other categories than its space.")
@@ -142,7 +148,7 @@ class BoostedTrees:
         self.offset = (256 * np.arange(number)).astype(np.int32)
         self.masks = np.split(arrays["masks"], np.cumsum(pieces)[:-1])
         own = iter(np.split(arrays["thresholds"], np.cumsum(pieces[numeric] - 1)[:-1]))
-        self.thresholds = [next(own) if number else None for number in numeric]
+        self.thresholds = [next(own) if is_number else None for is_number in numeric]
 
     def _columns(self, values: Values) -> Array:
         """What the trees split: numbers as they are, a column for each category."""
@@ -168,12 +174,9 @@ class BoostedTrees:
                 sides = int(below[tree.children_left[node]]), int(below[tree.children_right[node]])
                 split = (float(tree.threshold[node]), self.category[column], number, *sides)
                 splits[self.owner[column]].append(split)
-        self.thresholds: list[Floats | None] = []
-        self.masks: list[Bytes] = []
+        self.thresholds, self.masks = [], []
         for feature, own in zip(self.space.features, splits, strict=True):
-            threshold, category, number, left, right = (
-                (np.array(part) for part in zip(*own, strict=True)) if own else [np.zeros(0)] * 5
-            )
+            threshold, category, tree_of, left, right = np.array(own).reshape(-1, 5).T
             if feature.kind == "categorical":
                 goes_right = np.arange(len(feature.categories))[:, None] == category
                 self.thresholds.append(None)
@@ -182,10 +185,10 @@ class BoostedTrees:
                 goes_right = np.arange(len(distinct) + 1)[:, None] > np.searchsorted(distinct, threshold)
                 self.thresholds.append(distinct)
             mask = np.full((len(goes_right), self.count), 255, dtype=np.uint8)
-            if own:  # whoever goes right can reach no leaf of the left side, and the reverse
-                np.bitwise_and.at(
-                    mask, (slice(None), number), np.where(goes_right, 255 - left, 255 - right).astype(np.uint8)
-                )
+            # Whoever goes right can reach no leaf of the left side, and the reverse.
+            left_over = np.where(goes_right, 255 - left, 255 - right).astype(np.uint8)
+            for place, grower in enumerate(tree_of.astype(int)):
+                mask[:, grower] &= left_over[:, place]
             self.masks.append(mask)
         self.offset = (256 * np.arange(self.count)).astype(np.int32)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from relax_plugin.arrays import Booleans, Floats, Integers, Values
+from relax_plugin.arrays import Array, Booleans, Integers, Values
 from relax_plugin.features import FeatureSpace
 
 REACH = 1.4  # standard deviations over which errors of a world model are alike
@@ -26,10 +26,10 @@ class Changes:
         As imagined; infinite where there is no proposal.
     """
 
-    feature: Integers
-    value: Floats
-    length: Floats
-    gap: Floats
+    feature: Array
+    value: Array
+    length: Array
+    gap: Array
 
     @classmethod
     def none(cls, places: int, queries: int, proposals: int) -> "Changes":
@@ -41,7 +41,7 @@ class Changes:
     def count(self) -> Integers:
         return np.asarray((self.feature >= 0).sum(axis=0))
 
-    def distance(self, space: FeatureSpace) -> Floats:
+    def distance(self, space: FeatureSpace) -> Array:
         """L1 in standard deviations; a changed category counts 1."""
         length = np.abs(self.length)
         if space.is_categorical.any():
@@ -68,8 +68,12 @@ class Changes:
         if more == 0:
             return self
         empty = Changes.none(more, *self.gap.shape)
-        pairs = ((self.feature, empty.feature), (self.value, empty.value), (self.length, empty.length))
-        return Changes(*(np.concatenate(pair) for pair in pairs), self.gap)
+        return Changes(
+            np.concatenate([self.feature, empty.feature]),
+            np.concatenate([self.value, empty.value]),
+            np.concatenate([self.length, empty.length]),
+            self.gap,
+        )
 
     def rows(self, start: Values, position: Integers) -> Values:
         """One proposal of each query as a row."""
@@ -80,7 +84,7 @@ class Changes:
             rows[changed, feature[changed, at]] = value[changed, at]
         return rows
 
-    def alike(self, one: "Changes", is_categorical: Booleans) -> Floats:
+    def alike(self, one: "Changes", is_categorical: Booleans) -> Array:
         """How alike the world model's errors are at every proposal and at one proposal of its query; 1: the same."""
         squared = (self.length**2).sum(axis=0) + (one.length**2).sum(axis=0)
         mixed = bool(is_categorical.any())
@@ -95,12 +99,12 @@ class Changes:
         return nearness(squared)
 
 
-def nearness(squared: Floats) -> Floats:
+def nearness(squared: Array) -> Array:
     """How alike a world model's errors at two rows are, by their squared distance in standard deviations."""
     return np.asarray(np.exp(squared * (-0.5 / REACH**2)))
 
 
-def largest(array: Floats, count: int) -> Integers:
+def largest(array: Array, count: int) -> Integers:
     """Positions of the largest `count` of each row."""
     if count >= array.shape[1]:
         return np.tile(np.arange(array.shape[1]), (len(array), 1))

@@ -166,9 +166,7 @@ class Hunt:
     def _improvement(self, proposals: Changes, told: Told) -> Floats:
         distance, error = proposals.distance(self.problem.space), self.belief.errors(told)
         urgency = URGENCY * self.questions
-        return expected_improvement(
-            told.gap, error, proposals.count, distance, self.count, self.distance, urgency
-        )
+        return expected_improvement(told.gap, error, proposals.count, distance, self.count, self.distance, urgency)
 
     def _look_around(self) -> None:
         """Watch variants of the best answers and of the most promising proposals too, of each once."""

@@ -47,12 +47,11 @@ class Agreement:
     rows: int
 
     def __str__(self) -> str:
-        same = (
-            ""
-            if np.isnan(self.labels)
-            else f"the same label on {self.labels:.1%} of {self.rows} held-out rows, {self.worst:.1%} in its worst class, "
-        )
-        return f"{same}{self.explained:.1%} of the variance explained"
+        explained = f"{self.explained:.1%} of the variance explained"
+        if np.isnan(self.labels):
+            return explained
+        of = f"{self.rows} rows where the search goes"
+        return f"the same label on {self.labels:.1%} of {of} ({self.worst:.1%} in the worst class), {explained}"
 
 
 class WorldModel:
@@ -111,7 +110,10 @@ class WorldModel:
         labels = worst = np.nan
         if self.blackbox.task == "classification":
             same = self.targets.answer(told).output == answer.output
-            labels, worst = float(same.mean()), min(float(same[answer.output == c].mean()) for c in np.unique(answer.output))
+            labels, worst = (
+                float(same.mean()),
+                min(float(same[answer.output == c].mean()) for c in np.unique(answer.output)),
+            )
         self.agreement = Agreement(labels, worst, explained, len(values))
 
     def predict(self, values: Values) -> Floats:

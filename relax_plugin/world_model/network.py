@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from relax_plugin.arrays import Floats, Integers, Values
+from relax_plugin.arrays import Array, Floats, Integers, Values
 from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace
 from relax_plugin.world_model.layers import Adam, one_thread
@@ -77,7 +77,7 @@ class TabledNetwork:
         """Weights of both layers at the beginning."""
 
         def drawn(rows: int, columns: int, fan_in: int) -> torch.Tensor:
-            return (torch.rand(rows, columns, generator=self.generator) * 2 - 1) * fan_in**-0.5
+            return torch.empty(rows, columns).uniform_(-(fan_in**-0.5), fan_in**-0.5, generator=self.generator)
 
         weights = [
             drawn(self.inputs, HIDDEN, self.inputs),
@@ -95,14 +95,14 @@ class TabledNetwork:
             result[at] = np.maximum(self._inputs(values[at]) @ self.first + self.offset, 0.0) @ self.second + self.last
         return np.asarray(result * self.scale + self.centre)
 
-    def table(self, feature: Integers, value: Floats) -> Floats:
+    def table(self, feature: Integers, value: Floats) -> Array:
         """What `predict_moves` needs of each move: what it adds to the hidden layer (moves, hidden)."""
         made = np.empty((len(feature), HIDDEN), dtype=np.float32)
         for j in np.unique(feature):
             made[feature == j] = self._adds(int(j), value[feature == j])
         return made
 
-    def predict_moves(self, states: Values, feature: Integers, table: Floats, chosen: Integers | None = None) -> Floats:
+    def predict_moves(self, states: Values, feature: Integers, table: Array, chosen: Integers | None = None) -> Floats:
         """Targets of every state with one feature moved (states, moves, targets); or of the moves `chosen` for each."""
         count = len(feature) if chosen is None else chosen.shape[1]
         result = np.empty((len(states), count, self.second.shape[1]), dtype=np.float32)
@@ -170,17 +170,17 @@ class TabledNetwork:
         """What the values of one feature add to the hidden layer."""
         return np.asarray(self._seen(j, column) @ self.first[self.columns[j]])
 
-    def _inputs(self, values: Values) -> Floats:
+    def _inputs(self, values: Values) -> Array:
         made = np.empty((len(values), self.inputs), dtype=np.float32)
         for j, columns in enumerate(self.columns):
             made[:, columns] = self._seen(j, values[:, j])
         return made
 
-    def _seen(self, j: int, column: Floats) -> Floats:
+    def _seen(self, j: int, column: Floats) -> Array:
         """One feature as the network sees it: a category one-hot, a number standardised and piece by piece."""
         if self.space.is_categorical[j]:
             seen = column[:, None] == np.arange(len(self.space.features[j].categories))
         else:
             pieces = np.clip((column[:, None] - self.edges[j, :-1]) / self.width[j], 0.0, 1.0) - 0.5
             seen = np.column_stack([(column - self.space.mean[j]) / self.space.scale[j], pieces])
-        return seen.astype(np.float32)
+        return np.asarray(seen, dtype=np.float32)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from relax_plugin.arrays import Booleans, Floats, Integers, Values
+from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 from relax_plugin.features import FeatureSpace
 from relax_plugin.limits import Limits
 from relax_plugin.problem import Problem
@@ -35,7 +35,7 @@ class Single:
     value: Floats  # (moves,)
     table: Any  # of the world model
     allowed: Booleans  # (queries, moves)
-    length: Floats  # (queries, moves), as in Changes
+    length: Array  # (queries, moves), as in Changes
     cost: Floats  # (queries, moves): L1
 
     @classmethod
@@ -134,7 +134,9 @@ class Imagination:
         changes.gap -= self.correction[:, None] * nearness((changes.length**2).sum(axis=0))
         return changes
 
-    def _gap(self, states: Values, owner: Integers, chosen: Integers | None, allowed: Booleans, squared: Floats) -> Floats:
+    def _gap(
+        self, states: Values, owner: Integers, chosen: Integers | None, allowed: Booleans, squared: Floats
+    ) -> Floats:
         """Imagined gaps of states with one move more (states, moves)."""
         imagined = self.world.predict_moves(states, self.single.feature, self.single.table, chosen)
         gap = self.world.targets.gap(self.problem.goal.take(owner), imagined)

@@ -26,7 +26,7 @@ class Targets:
         else:
             scores = self.blackbox.logits(answer.scores)
         if self.classes == 2:
-            return scores[:, 1:] - scores[:, :1]
+            return np.asarray(scores[:, 1:] - scores[:, :1])
         return np.asarray(scores - scores.mean(axis=1, keepdims=True))
 
     def answer(self, targets: Floats) -> Answer:
@@ -47,7 +47,11 @@ class Targets:
         if goal.wanted is None:
             assert goal.lower is not None and goal.upper is not None
             number, lower, upper = targets[..., 0], goal.lower[several], goal.upper[several]
-            return np.maximum(lower - number, number - upper) if goal.inside else np.minimum(number - lower, upper - number)
+            return (
+                np.maximum(lower - number, number - upper)
+                if goal.inside
+                else np.minimum(number - lower, upper - number)
+            )
         logs = targets
         if goal.min_probability is not None:
             both = 0.5 * np.concatenate([-targets, targets], axis=-1) if self.classes == 2 else targets

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from relax_plugin.arrays import Floats, Integers
+from relax_plugin.arrays import Array, Floats, Integers
 from relax_plugin.problem import Problem
 from relax_plugin.world_model.changes import CATEGORY, Changes
 from relax_plugin.world_model.model import WorldModel
@@ -11,7 +11,7 @@ SHARES = (0.0, 0.3, 0.6, 0.8, 0.92, 1.2)  # of one change
 TOGETHER = (0.6, 0.85)  # of all changes
 
 
-def variants_of(world: WorldModel, problem: Problem, query: Integers, feature: Integers, value: Floats) -> Changes:
+def variants_of(world: WorldModel, problem: Problem, query: Integers, feature: Array, value: Array) -> Changes:
     """Variants of some proposals, as imagined; each proposal stands in the place of a query in the result.
 
     Parameters
