@@ -4,7 +4,6 @@ For each predicted class, the mean change of the model's scores when each featur
 each bound. No learning: what it reaches is what an agent has to beat.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -82,7 +81,7 @@ class MoveTable(CounterfactualExplainer):
         ranker = TableRanker(self.table_, self.observer_, self.blackbox_.task == "regression")
         rows = int(self.rows_per_instance)
         searcher = Searcher(lambda _: ranker, self.observer_, self.moves_, rows, self.fallback)
-        return fill_slots(problem, n, searcher.search, replace(searcher, fallback=False).search)
+        return fill_slots(problem, n, searcher.search, searcher.ordinary_search)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

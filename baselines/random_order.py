@@ -3,7 +3,6 @@
 A control that keeps comparisons honest: what the search reaches by itself, guided by something that has not learned.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,7 @@ class RandomOrder(CounterfactualExplainer):
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         rows = int(self.rows_per_instance)
         searcher = Searcher(self._ranker, self.observer_, self.moves_, rows, self.fallback)
-        return fill_slots(problem, n, searcher.search, replace(searcher, fallback=False).search)
+        return fill_slots(problem, n, searcher.search, searcher.ordinary_search)
 
     def _ranker(self, wide: bool) -> Ranker:
         return RandomRanker(self.observer_, np.random.default_rng(int(self.seed)))

@@ -4,7 +4,6 @@ The same world model that guides the search of ReLAX beside its agent: what this
 to beat.
 """
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -76,7 +75,7 @@ class SurrogateSearch(CounterfactualExplainer):
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         ranker = partial(LookaheadRanker, self.world_model_, self.observer_)
         searcher = Searcher(ranker, self.observer_, self.moves_, int(self.rows_per_instance), self.fallback)
-        return fill_slots(problem, n, searcher.search, replace(searcher, fallback=False).search)
+        return fill_slots(problem, n, searcher.search, searcher.ordinary_search)
 
     def _most_fit_rows(self) -> int:
         return int(self.query_budget)

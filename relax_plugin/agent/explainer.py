@@ -207,14 +207,15 @@ class ReLAX(CounterfactualExplainer):
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         with one_thread():
-            return fill_slots(problem, n, self._solver(self.fallback), self._solver(fallback=False))
+            return fill_slots(problem, n, self._solver(), self._solver(further=True))
 
-    def _solver(self, fallback: bool) -> Solver:
+    def _solver(self, further: bool = False) -> Solver:
         """What finds one counterfactual a query: the search, or the agent's own path; for Local its agents after it."""
         solve: Solver
         if self.effort == "search":
             rows = int(self.rows_per_instance)
-            solve = Searcher(self._ranker, self.observer_, self.moves_, rows, fallback).search
+            searcher = Searcher(self._ranker, self.observer_, self.moves_, rows, self.fallback)
+            solve = searcher.ordinary_search if further else searcher.search
         else:
             refined = self.effort == "refined"
             solve = partial(follow_policy, agent=self.agent_, observer=self.observer_, refined=refined)

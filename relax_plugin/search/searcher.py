@@ -49,6 +49,13 @@ class Searcher:
 
     def search(self, problem: Problem) -> Proposals:
         """One counterfactual a query: search, a wider search for what is left, and the fallback for what is still."""
+        made = self.ordinary_search(problem)
+        if self.fallback and problem.blackbox.has_scores:
+            self._fall_back(problem, made)
+        return made
+
+    def ordinary_search(self, problem: Problem) -> Proposals:
+        """One counterfactual a query without the fallback, which is too dear for what may be done without."""
         made, blackbox = Proposals.empty(problem, 1), problem.blackbox
         # The query itself and the confirmation of its answer are asked too: scores and `predict` each time.
         overhead = 4 if blackbox.reader.labels_apart and blackbox.has_scores else 2
@@ -61,8 +68,6 @@ class Searcher:
             values, met = guided_search(part, self.ranker(stage == "wide search"), self.observer, budget)
             made.values[open_, 0], made.offered[open_, 0] = values, met
             made.stage[open_[met], 0] = stage
-        if self.fallback and blackbox.has_scores:
-            self._fall_back(problem, made)
         return made
 
     def _fall_back(self, problem: Problem, made: Proposals) -> None:
