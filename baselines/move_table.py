@@ -4,7 +4,6 @@ For each predicted class, the mean change of the model's scores when each featur
 each bound. No learning: what it reaches is what an agent has to beat.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -89,7 +88,7 @@ class MoveTable(CounterfactualExplainer):
         ranker = TableRanker(self.table_, self.observer_, self.blackbox_.task == "regression")
         rescue = Rescue(self.neighbours_, self.moves_, int(self.rescue_rows)) if self.fallback else None
         searcher = Searcher(lambda _: ranker, self.observer_, int(self.rows_per_instance), rescue)
-        return fill_slots(problem, n, searcher.search, replace(searcher, rescue=None).search)
+        return fill_slots(problem, n, searcher.search, searcher.ordinary_search)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

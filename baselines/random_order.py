@@ -3,7 +3,6 @@
 A control that keeps comparisons honest: what the search reaches by itself, guided by something that has not learned.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -64,7 +63,7 @@ class RandomOrder(CounterfactualExplainer):
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         rescue = Rescue(self.neighbours_, self.moves_, int(self.rescue_rows)) if self.fallback else None
         searcher = Searcher(self._ranker, self.observer_, int(self.rows_per_instance), rescue)
-        return fill_slots(problem, n, searcher.search, replace(searcher, rescue=None).search)
+        return fill_slots(problem, n, searcher.search, searcher.ordinary_search)
 
     def _ranker(self, wide: bool) -> Ranker:
         return RandomRanker(self.observer_, np.random.default_rng(int(self.seed)))

@@ -3,7 +3,6 @@
 The same world model and the same search: what this reaches is what the agent itself has to beat.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -84,7 +83,7 @@ class SurrogateSearch(CounterfactualExplainer):
         expected = ImaginedBlackBox(self.world_model_).ask
         rescue = Rescue(self.neighbours_, self.moves_, int(self.rescue_rows), expected) if self.fallback else None
         searcher = ImaginedSearch(self.world_model_, self.moves_, int(self.rows_per_instance), rescue)
-        return fill_slots(problem, n, searcher.search, replace(searcher, rescue=None).search)
+        return fill_slots(problem, n, searcher.search, searcher.ordinary_search)
 
     def _most_fit_rows(self) -> int:
         return int(self.query_budget)

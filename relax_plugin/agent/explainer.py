@@ -256,13 +256,13 @@ class ReLAX(CounterfactualExplainer):
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         with one_thread():
-            return fill_slots(problem, n, self._solver(self.fallback), self._solver(fallback=False))
+            return fill_slots(problem, n, self._solver(), self._solver(further=True))
 
-    def _solver(self, fallback: bool) -> Solver:
+    def _solver(self, further: bool = False) -> Solver:
         """What finds one counterfactual a query: the search, or the agent's own path; for Local its agents after it."""
         solve: Solver
         if self.effort == "search":
-            solve = self._search(fallback)
+            solve = self._search(further)
         else:
             refined = self.effort == "refined"
             solve = partial(follow_policy, agent=self.agent_, observer=self.observer_, refined=refined)
@@ -272,15 +272,20 @@ class ReLAX(CounterfactualExplainer):
         refined = self.effort != "policy"
         return LocalSolver(solve, weights, self.observer_, self.config_, int(self.seed), refined).solve
 
-    def _search(self, fallback: bool) -> Solver:
-        """In imagination where there is a world model that knows scores; else by a ranking of actions."""
+    def _search(self, further: bool) -> Solver:
+        """In imagination where there is a world model that knows scores; else by a ranking of actions.
+
+        What is `further` than a first counterfactual is not rescued.
+        """
         world, rows = self.world_model_, int(self.rows_per_instance)
         expected = None if world is None else ImaginedBlackBox(world).ask
-        rescue = Rescue(self.neighbours_, self.moves_, int(self.rescue_rows), expected) if fallback else None
+        rescue = Rescue(self.neighbours_, self.moves_, int(self.rescue_rows), expected) if self.fallback else None
         if world is None or not self.blackbox_.has_scores:
-            return Searcher(self._ranker, self.observer_, rows, rescue).search
+            searcher = Searcher(self._ranker, self.observer_, rows, rescue)
+            return searcher.ordinary_search if further else searcher.search
         also = self._paths_in_imagination if self.history_.rows else None
-        return ImaginedSearch(world, self.moves_, rows, rescue, also).search
+        imagined = ImaginedSearch(world, self.moves_, rows, rescue, also)
+        return imagined.ordinary_search if further else imagined.search
 
     def _paths_in_imagination(self, problem: Problem) -> list[Values]:
         """Where the agent's own path leads in imagination."""

@@ -41,6 +41,13 @@ class Searcher:
 
     def search(self, problem: Problem) -> Proposals:
         """One counterfactual a query: search, a wider search for what is left, and the rescue for what is still."""
+        made = self.ordinary_search(problem)
+        if self.rescue is not None:
+            self.rescue.save(problem, made)
+        return made
+
+    def ordinary_search(self, problem: Problem) -> Proposals:
+        """One counterfactual a query without the rescue, which is too dear for what may be done without."""
         made, blackbox = Proposals.empty(problem, 1), problem.blackbox
         # The query itself and the confirmation of its answer are asked too: scores and `predict` each time.
         overhead = 4 if blackbox.reader.labels_apart and blackbox.has_scores else 2
@@ -53,8 +60,6 @@ class Searcher:
             values, met = guided_search(part, self.ranker(stage == "wide search"), self.observer, budget)
             made.values[open_, 0], made.offered[open_, 0] = values, met
             made.stage[open_[met], 0] = stage
-        if self.rescue is not None:
-            self.rescue.save(problem, made)
         return made
 
 

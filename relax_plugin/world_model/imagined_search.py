@@ -54,6 +54,13 @@ class ImaginedSearch:
 
     def search(self, problem: Problem) -> Proposals:
         """One counterfactual a query: search, a longer search for what is left, and the rescue for what is still."""
+        made = self.ordinary_search(problem)
+        if self.rescue is not None:
+            self.rescue.save(problem, made)
+        return made
+
+    def ordinary_search(self, problem: Problem) -> Proposals:
+        """One counterfactual a query without the rescue, which is too dear for what may be done without."""
         made, few = Proposals.empty(problem, 1), self.moves.thinned(VALUES, problem.space)
         # The query itself is asked for scores and `predict`; the scores of an answer are known when it is confirmed.
         apart = problem.blackbox.reader.labels_apart and problem.blackbox.task == "classification"
@@ -64,7 +71,7 @@ class ImaginedSearch:
             for rows in self.also(part) if self.also else ():
                 hunt.watch(hunt.changes_to(rows))
             hunt.ask(questions)
-            stage = np.where(np.isfinite(hunt.count), "search", "")
+            stage = np.where(np.isfinite(hunt.count), "search", "").astype(object)
             open_ = np.flatnonzero(np.isinf(hunt.count))
             if len(open_) and self.rescue is not None:
                 more = hunt.of(open_)
@@ -73,8 +80,6 @@ class ImaginedSearch:
                 hunt.put(open_, more)
                 stage[open_] = np.where(np.isfinite(more.count), "long search", "")
             made.values[index, 0], made.offered[index, 0], made.stage[index, 0] = hunt.rows, stage != "", stage
-        if self.rescue is not None:
-            self.rescue.save(problem, made)
         return made
 
 

@@ -59,7 +59,7 @@ def random_model(kind: str, seed: int) -> tuple[pd.DataFrame, Any]:
     rng = np.random.default_rng(seed)
     if kind != "mixed":
         labels = (NUMBERS.to_numpy() @ rng.normal(size=5) + np.sin(3 * NUMBERS["a"]) > 0).astype(int)
-        network = MLPClassifier((8,), solver="lbfgs", random_state=seed)
+        network = MLPClassifier((8,), solver="lbfgs", max_iter=2000, random_state=seed)
         return NUMBERS, (network if kind == "network" else RandomForestClassifier(6, random_state=seed)).fit(
             NUMBERS, labels
         )
