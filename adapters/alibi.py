@@ -120,7 +120,7 @@ class ReLAXTabular:
 
         `Y_t` are positions of the classes to reach, one or one a row, or (n, classes) with the largest meant; None: any
         other class, or the explainer's own goal. `C` are conditions, one or one a row: a number's least and greatest
-        change, a category's accepted names. With `diversity`, `num_samples` distinct counterfactuals of a single row.
+        change, a category's accepted names. With `diversity`, up to `num_samples` of a single row.
         `batch_size`, `patience` and `tolerance` have no effect. As with alibi, a row without counterfactual shows by
         its class: `cf` holds the row itself and its own class; `explanation.counterfactuals.status` says why.
         """

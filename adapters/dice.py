@@ -130,6 +130,7 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         """Counterfactuals of all queries, found side by side. The parameters are DiCE's; what there is to say:
 
         - `query_instances` may be dicts too. A query that is as desired already is the first of `total_CFs`.
+        - `total_CFs` are the most: there are fewer where a further one would contain or nearly repeat another.
         - `desired_class`: a whole number is the position of a class, as with DiCE; anything else is its label.
         - `permitted_range` may exceed the training data; a cell outside it moves to the nearest end or first choice.
         - `stopping_threshold` is the least probability of the desired class; one half asks for the class alone.

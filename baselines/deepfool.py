@@ -75,7 +75,7 @@ class DeepFool(NetworkExplainer):
         self.overshoot = overshoot
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
-        return fill_slots(problem, n, self._solve, rng)
+        return fill_slots(problem, n, self._solve)
 
     def _solve(self, problem: Problem) -> Proposals:
         made = Proposals.empty(problem, 1)

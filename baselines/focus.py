@@ -101,7 +101,7 @@ class Focus(TreeExplainer):
         made = Proposals.empty(problem, n)
         size = max(1, CHUNK_CELLS // len(self.trees_.feature))
         for index, part in problem.parts(size):
-            some = fill_slots(part, n, self._solve, rng)
+            some = fill_slots(part, n, self._solve)
             made.values[index], made.offered[index] = some.values, some.offered
             made.stage[index] = some.stage
         made.note[:] = f"none was found in {self.iterations} steps of gradient descent"

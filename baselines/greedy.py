@@ -57,7 +57,7 @@ class Greedy(CounterfactualExplainer):
         flag("refined", self.refined)
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
-        return fill_slots(problem, n, self._solve, rng)
+        return fill_slots(problem, n, self._solve)
 
     def _solve(self, problem: Problem) -> Proposals:
         proposals = Proposals.empty(problem, 1)

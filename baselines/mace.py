@@ -89,7 +89,7 @@ class Mace(TreeExplainer):
         return trees_over(self.blackbox_.model, self.space_)  # categories by position too
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
-        return fill_slots(problem, n, self._solve, rng)
+        return fill_slots(problem, n, self._solve)
 
     def _solve(self, problem: Problem) -> Proposals:
         made = Proposals.empty(problem, 1)

@@ -16,7 +16,9 @@ from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.diverse import fill_slots
 from relax_plugin.search.greedy import Moves
-from relax_plugin.search.searcher import FALLBACK_VALUES, Searcher, check_search_options
+from relax_plugin.search.neighbours import MOST_TRAINING_ROWS, Neighbours
+from relax_plugin.search.rescue import QUANTILES, RESCUE_ROWS, Rescue
+from relax_plugin.search.searcher import Searcher, check_search_options
 from relax_plugin.search.state import Episodes, Observer
 
 TABLE_ROWS = 300  # training rows the effects are averaged over
@@ -32,8 +34,10 @@ class MoveTable(CounterfactualExplainer):
     rows_per_instance : int
         Model rows the search may spend on one query.
     fallback : bool
-        Whether queries still unsolved get more rows: for a wider search, then, where the model gives scores, for greedy
-        search.
+        Whether queries still unsolved get more rows: for a wider search, then for a rescue from near training rows
+        and, where the model gives scores, by greedy search.
+    rescue_rows : int
+        Model rows that the rescue may spend on one query at most; 0: there is none.
     """
 
     supports = Supports(labels_only=False)
@@ -47,16 +51,19 @@ class MoveTable(CounterfactualExplainer):
         max_changes: int | None = 5,
         rows_per_instance: int = 40,
         fallback: bool = True,
+        rescue_rows: int = RESCUE_ROWS,
         seed: int = 0,
     ) -> None:
         super().__init__(model, space, goal=goal, max_changes=max_changes, seed=seed)
         self.rows_per_instance = rows_per_instance
         self.fallback = fallback
+        self.rescue_rows = rescue_rows
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         actions = ActionTable(self.space_)
         self.observer_ = Observer(self.space_, actions, self._most_changes(), gap_scale=1.0)
-        self.moves_ = Moves.quantiles(values, self.space_, FALLBACK_VALUES)
+        self.moves_ = Moves.quantiles(values, self.space_, QUANTILES)
+        self.neighbours_ = Neighbours.of(values, MOST_TRAINING_ROWS)
         rows = values[rng.permutation(len(values))[:TABLE_ROWS]]
         before = self.blackbox_.ask(rows)
         scores = self._scores(before)
@@ -79,13 +86,13 @@ class MoveTable(CounterfactualExplainer):
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         ranker = TableRanker(self.table_, self.observer_, self.blackbox_.task == "regression")
-        rows = int(self.rows_per_instance)
-        searcher = Searcher(lambda _: ranker, self.observer_, self.moves_, rows, self.fallback)
-        return fill_slots(problem, n, searcher.search, rng)
+        rescue = Rescue(self.neighbours_, self.moves_, int(self.rescue_rows)) if self.fallback else None
+        searcher = Searcher(lambda _: ranker, self.observer_, int(self.rows_per_instance), rescue)
+        return fill_slots(problem, n, searcher.search, searcher.ordinary_search)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_search_options(self.rows_per_instance, self.fallback)
+        check_search_options(self.rows_per_instance, self.fallback, self.rescue_rows)
 
     def _scores(self, answer: Any) -> Floats:
         if self.blackbox_.task == "regression":

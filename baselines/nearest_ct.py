@@ -3,20 +3,16 @@
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import pairwise_distances
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.base import CounterfactualExplainer, Supports, flag
-from relax_plugin.blackbox import Answer
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
 from relax_plugin.problem import Problem, Proposals
+from relax_plugin.search.neighbours import AnsweredRows, Neighbours
 from relax_plugin.search.refine import undo
 
 CHUNK = 256  # queries whose neighbours are asked about together
-DISTANCES = 4_000_000  # between queries and training rows that are held at once: bounds the memory
-TRAINING_CHUNK = 16_384  # training rows whose columns are held at once
-ASKED = 65_536  # training rows asked about at once: bounds what the model needs for its answer
 ROUNDS = (1, 9, 90)  # neighbours tried in turn by the queries that are still unsolved
 REVERTED_OVER = 10  # neighbours among which the reverted form chooses
 
@@ -55,16 +51,12 @@ class NearestCT(CounterfactualExplainer):
         self.reverted = reverted
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
-        self.neighbours_ = np.unique(values, axis=0)
+        self.neighbours_ = Neighbours.of(values)
         self._learn_answers()
 
     def _learn_answers(self) -> None:
-        rows = self.neighbours_
-        parts = [self.blackbox_.ask(rows[first : first + ASKED]) for first in range(0, len(rows), ASKED)]
-        scores = [part.scores for part in parts if part.scores is not None]
-        self.answers_ = Answer(
-            np.concatenate([part.output for part in parts]), np.concatenate(scores) if scores else None
-        )
+        self.answered_ = AnsweredRows(self.neighbours_)
+        self.answered_.ask(self.blackbox_, np.arange(len(self.neighbours_)))
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         made = Proposals.empty(problem, n)
@@ -76,7 +68,7 @@ class NearestCT(CounterfactualExplainer):
 
     def _nearest(self, problem: Problem, n: int) -> tuple[Floats, Booleans]:
         """The n best of the projected neighbours that meet the goal, for each query of a chunk."""
-        order, available = self._order(problem)
+        order, available = self.answered_.nearest(problem, sum(ROUNDS) + len(self.space_))
         values, offered = Proposals.empty(problem, n).values, np.zeros((len(problem), n), dtype=bool)
         pool, owners = np.empty((0, problem.start.shape[1])), np.empty(0, dtype=np.int64)
         tried = 0
@@ -87,37 +79,11 @@ class NearestCT(CounterfactualExplainer):
             position = np.arange(tried, min(tried + round_, order.shape[1]))
             row, column = np.nonzero(position < available[open_, None])
             owner = open_[row]
-            fresh, fresh_owner = self._valid(problem, self.neighbours_[order[owner, position[column]]], owner)
+            fresh, fresh_owner = self._valid(problem, self.neighbours_.rows[order[owner, position[column]]], owner)
             pool, owners = np.concatenate([pool, fresh]), np.concatenate([owners, fresh_owner])
             _choose(problem, pool, owners, values, offered, sparsest=self.reverted)
             tried += round_
         return values, offered
-
-    def _order(self, problem: Problem) -> tuple[Integers, Integers]:
-        """Training rows whose answers meet each query's goal, by distance; and how many there are."""
-        most = min(len(self.neighbours_), sum(ROUNDS) + len(self.space_))
-        order, available = np.empty((len(problem), most), dtype=np.int64), np.empty(len(problem), dtype=np.int64)
-        movable = np.asarray(~np.broadcast_to(problem.limits.frozen, problem.start.shape).all(axis=0))
-        size = max(1, DISTANCES // len(self.neighbours_))
-        for first in range(0, len(problem), size):
-            index = np.arange(first, min(first + size, len(problem)))
-            order[index], available[index] = _first_of_each(self._distances(problem, index, movable), most)
-        return order, available
-
-    def _distances(self, problem: Problem, index: Integers, movable: Booleans) -> Floats:
-        """From some queries to every training row (queries, training rows); infinite where its answer misses the goal.
-
-        Filled in piece by piece: what is needed on the way, above all the columns of categories, would be far larger.
-        """
-        queries = _l1_columns(problem.space, problem.start[index], movable)
-        distance = np.empty((len(index), len(self.neighbours_)))
-        for first in range(0, len(self.neighbours_), TRAINING_CHUNK):
-            rows = np.arange(first, min(first + TRAINING_CHUNK, len(self.neighbours_)))
-            columns = _l1_columns(problem.space, self.neighbours_[rows], movable)
-            goal = problem.goal.take(np.repeat(index, len(rows)))
-            met = goal.met(self.answers_.take(np.tile(rows, len(index)))).reshape(len(index), len(rows))
-            distance[:, rows] = np.where(met, pairwise_distances(queries, columns, metric="manhattan"), np.inf)
-        return distance
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -133,13 +99,6 @@ class NearestCT(CounterfactualExplainer):
         return candidates[few], owner[few]
 
 
-def _first_of_each(distance: Floats, most: int) -> tuple[Integers, Integers]:
-    """Positions of the smallest distances of each row in ascending order, and how many of them are finite."""
-    nearest = np.argpartition(distance, most - 1, axis=1)[:, :most]
-    inner = np.argsort(np.take_along_axis(distance, nearest, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(nearest, inner, axis=1), np.minimum(np.isfinite(distance).sum(axis=1), most)
-
-
 def _choose(
     problem: Problem, pool: Floats, owner: Integers, values: Floats, offered: Booleans, *, sparsest: bool
 ) -> None:
@@ -152,11 +111,3 @@ def _choose(
     best = rank < values.shape[1]
     values[owner[order[best]], rank[best]] = pool[order[best]]
     offered[owner[order[best]], rank[best]] = True
-
-
-def _l1_columns(space: FeatureSpace, values: Values, movable: Booleans) -> Floats:
-    """Columns whose Manhattan distance is that of the space over movable features: numbers, and halved indicators."""
-    columns = [values[:, ~space.is_categorical] / space.scale[~space.is_categorical] * movable[~space.is_categorical]]
-    for j in np.flatnonzero(space.is_categorical):
-        columns.append(0.5 * movable[j] * (values[:, [j]] == np.arange(len(space.features[j].categories))))
-    return np.concatenate(columns, axis=1)

@@ -16,7 +16,9 @@ from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.beam import Ranker
 from relax_plugin.search.diverse import fill_slots
 from relax_plugin.search.greedy import Moves
-from relax_plugin.search.searcher import FALLBACK_VALUES, Searcher, check_search_options
+from relax_plugin.search.neighbours import MOST_TRAINING_ROWS, Neighbours
+from relax_plugin.search.rescue import QUANTILES, RESCUE_ROWS, Rescue
+from relax_plugin.search.searcher import Searcher, check_search_options
 from relax_plugin.search.state import Episodes, Observer
 
 
@@ -30,8 +32,10 @@ class RandomOrder(CounterfactualExplainer):
     rows_per_instance : int
         Model rows the search may spend on one query.
     fallback : bool
-        Whether queries still unsolved get more rows: for a wider search, then, where the model gives scores, for greedy
-        search.
+        Whether queries still unsolved get more rows: for a wider search, then for a rescue from near training rows
+        and, where the model gives scores, by greedy search.
+    rescue_rows : int
+        Model rows that the rescue may spend on one query at most; 0: there is none.
     """
 
     def __init__(
@@ -43,27 +47,30 @@ class RandomOrder(CounterfactualExplainer):
         max_changes: int | None = 5,
         rows_per_instance: int = 40,
         fallback: bool = True,
+        rescue_rows: int = RESCUE_ROWS,
         seed: int = 0,
     ) -> None:
         super().__init__(model, space, goal=goal, max_changes=max_changes, seed=seed)
         self.rows_per_instance = rows_per_instance
         self.fallback = fallback
+        self.rescue_rows = rescue_rows
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         self.observer_ = Observer(self.space_, ActionTable(self.space_), self._most_changes(), gap_scale=1.0)
-        self.moves_ = Moves.quantiles(values, self.space_, FALLBACK_VALUES)
+        self.moves_ = Moves.quantiles(values, self.space_, QUANTILES)
+        self.neighbours_ = Neighbours.of(values, MOST_TRAINING_ROWS)
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
-        rows = int(self.rows_per_instance)
-        searcher = Searcher(self._ranker, self.observer_, self.moves_, rows, self.fallback)
-        return fill_slots(problem, n, searcher.search, rng)
+        rescue = Rescue(self.neighbours_, self.moves_, int(self.rescue_rows)) if self.fallback else None
+        searcher = Searcher(self._ranker, self.observer_, int(self.rows_per_instance), rescue)
+        return fill_slots(problem, n, searcher.search, searcher.ordinary_search)
 
     def _ranker(self, wide: bool) -> Ranker:
         return RandomRanker(self.observer_, np.random.default_rng(int(self.seed)))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_search_options(self.rows_per_instance, self.fallback)
+        check_search_options(self.rows_per_instance, self.fallback, self.rescue_rows)
 
 
 class RandomRanker:

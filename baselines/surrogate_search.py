@@ -1,10 +1,8 @@
-"""`surrogate-search`: the search of ReLAX guided by a world model alone, without an agent.
+"""`surrogate-search`: the imagined search of ReLAX by a world model alone, without an agent.
 
-The same world model that guides the search of ReLAX beside its agent: what this reaches is what the agent itself has
-to beat.
+The same world model and the same search: what this reaches is what the agent itself has to beat.
 """
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,20 +12,24 @@ from relax_plugin.base import CounterfactualExplainer, Supports, real_number, wh
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
 from relax_plugin.problem import Problem, Proposals
-from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.diverse import fill_slots
 from relax_plugin.search.greedy import Moves
-from relax_plugin.search.searcher import FALLBACK_VALUES, Searcher, check_search_options
-from relax_plugin.search.state import Observer
-from relax_plugin.world_model import LEAST_QUERY_BUDGET
-from relax_plugin.world_model.lookahead import LookaheadRanker
-from relax_plugin.world_model.sampling import Mixing, imagine
+from relax_plugin.search.neighbours import MOST_TRAINING_ROWS, Neighbours
+from relax_plugin.search.rescue import QUANTILES, RESCUE_ROWS, Rescue
+from relax_plugin.search.searcher import check_search_options
+from relax_plugin.world_model import LEAST_QUERY_BUDGET, SEARCH_BUDGET, SEARCH_ROWS
+from relax_plugin.world_model.imagined_search import ImaginedSearch
+from relax_plugin.world_model.learning import imagine
+from relax_plugin.world_model.model import ImaginedBlackBox
+from relax_plugin.world_model.sampling import Mixing
 
 MOST_QUERY_BUDGET = 10_000_000  # the copy is fitted to all of them at once
 
 
 class SurrogateSearch(CounterfactualExplainer):
-    """Actions in the order of what a fitted copy of the model expects of them; needs scores.
+    """Complete answers found in a fitted copy of the model, and asked about in the order of their promise.
+
+    Needs scores.
 
     Parameters
     ----------
@@ -36,8 +38,10 @@ class SurrogateSearch(CounterfactualExplainer):
     rows_per_instance : int
         Model rows the search may spend on one query.
     fallback : bool
-        Whether queries still unsolved get more rows: for a wider search, then, where the model gives scores, for greedy
-        search.
+        Whether queries still unsolved get more rows: for a longer search, then for a rescue by greedy search and from
+        near training rows.
+    rescue_rows : int
+        Model rows that the rescue may spend on one query at most; 0: there is none.
     query_budget : int
         Model rows that `fit` may spend at most.
 
@@ -56,32 +60,36 @@ class SurrogateSearch(CounterfactualExplainer):
         *,
         goal: Goal | None = None,
         max_changes: int | None = 5,
-        rows_per_instance: int = 40,
+        rows_per_instance: int = SEARCH_ROWS,
         fallback: bool = True,
-        query_budget: int = 4000,
+        rescue_rows: int = RESCUE_ROWS,
+        query_budget: int = SEARCH_BUDGET,
         seed: int = 0,
     ) -> None:
         super().__init__(model, space, goal=goal, max_changes=max_changes, seed=seed)
         self.rows_per_instance = rows_per_instance
         self.fallback = fallback
+        self.rescue_rows = rescue_rows
         self.query_budget = query_budget
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
-        self.observer_ = Observer(self.space_, ActionTable(self.space_), self._most_changes(), gap_scale=1.0)
-        self.moves_ = Moves.quantiles(values, self.space_, FALLBACK_VALUES)
+        self.moves_ = Moves.quantiles(values, self.space_, QUANTILES)
+        self.neighbours_ = Neighbours.of(values, MOST_TRAINING_ROWS)
         left = int(self.query_budget) - self.fit_rows_
-        self.world_model_ = imagine(self.blackbox_, values, self.known_, left, Mixing(), rng, for_search=True)
+        goal, most = self.goal_, self._most_changes()
+        self.world_model_ = imagine(self.blackbox_, values, self.known_, left, goal, most, Mixing(), rng)
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
-        ranker = partial(LookaheadRanker, self.world_model_, self.observer_)
-        searcher = Searcher(ranker, self.observer_, self.moves_, int(self.rows_per_instance), self.fallback)
-        return fill_slots(problem, n, searcher.search, rng)
+        expected = ImaginedBlackBox(self.world_model_).ask
+        rescue = Rescue(self.neighbours_, self.moves_, int(self.rescue_rows), expected) if self.fallback else None
+        searcher = ImaginedSearch(self.world_model_, self.moves_, int(self.rows_per_instance), rescue)
+        return fill_slots(problem, n, searcher.search, searcher.ordinary_search)
 
     def _most_fit_rows(self) -> int:
         return int(self.query_budget)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_search_options(self.rows_per_instance, self.fallback)
+        check_search_options(self.rows_per_instance, self.fallback, self.rescue_rows)
         budget = whole_number("query_budget", self.query_budget, LEAST_QUERY_BUDGET)
         real_number("query_budget", budget, LEAST_QUERY_BUDGET, MOST_QUERY_BUDGET)

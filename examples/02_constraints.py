@@ -156,8 +156,9 @@ for wrong in ({"vary": ["age"]}, {"vary": ["amuont"]}, {"bounds": {"savings": ["
 # %% [markdown]
 # ## Several answers
 #
-# People differ in what is easy for them. `n=3` asks for three distinct ways. Each next one avoids the largest change of
-# the one before, so that they are truly different.
+# People differ in what is easy for them. `n=3` asks for up to three ways that are truly different: none changes all
+# that another one changes and more, none nearly repeats another, and no change of any can be left out. Where no further
+# one is found there are fewer, and `status` says so.
 
 # %%
 ways = explainer.explain(person, n=3)

@@ -27,7 +27,7 @@ BATCH = 8192  # counterfactuals worked on side by side: bounds the memory of a c
 LEAST_BATCH = 64  # queries worked on side by side, however many counterfactuals each is to have
 MOST_COUNTERFACTUALS = 1_000_000  # that may be asked for one query
 MOST_SEEDS = 2**63  # torch knows no further ones
-LEARN_ROWS = 256  # training rows asked once to learn classes and the grain of scores
+LEARN_ROWS = 128  # training rows asked once to learn classes and the grain of scores
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         goal : Goal, optional
             In place of the explainer's own.
         n : int
-            How many distinct counterfactuals are wanted for each row.
+            How many counterfactuals are wanted for each row. There are fewer where no further one differs enough.
         vary : feature names that may change, optional
             All others stay as they are, for this call.
         bounds : mapping of name to (low, high) or to a list of categories, optional

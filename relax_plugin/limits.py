@@ -210,7 +210,7 @@ class Limits:
         for j in np.flatnonzero(self.is_categorical):
             code = values[:, j].astype(int)
             inside = (code >= 0) & (code < counts[j]) & (code == values[:, j])
-            rows = np.arange(len(values)) if len(self.choices) > 1 else 0
+            rows = np.arange(len(values)) if len(self.choices) != 1 else 0
             position = self.category_offsets[j] + np.clip(code, 0, counts[j] - 1)
             chosen[:, j] = inside & self.choices[rows, position]
         return chosen

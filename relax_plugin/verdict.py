@@ -8,6 +8,8 @@ from relax_plugin.features import Rows
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.results import Counterfactuals, taken
 
+NO_FURTHER = "no further one was found that changes other features, or the same ones clearly otherwise"
+
 
 class Verdict:
     """Keeps, for the queries of a batch, what was proposed, what the model says to it, and whether it counts.
@@ -115,7 +117,7 @@ class Verdict:
     def _status(self) -> Array:
         """ "found", or why not."""
         movable = self.problem.limits.movable(self.problem.start)
-        status = np.full(self.found.shape, "no further distinct one was found", dtype=object)
+        status = np.full(self.found.shape, NO_FURTHER, dtype=object)
         nothing = f"none was found within {self.problem.max_changes} changes"
         status[:, 0] = np.where(self.proposals.note != "", self.proposals.note, nothing)
         status[~movable] = "no feature of it may change"

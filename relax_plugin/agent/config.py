@@ -38,6 +38,7 @@ from typing import Any, Literal, get_args, get_origin
 from relax_plugin.errors import InputError
 from relax_plugin.world_model import LEAST_QUERY_BUDGET
 
+AGENT_BUDGET = 4000  # model rows of imagination where the agent is followed alone; 1,000 for a search
 AGENT_STEPS = 200  # of training, unless:
 SEARCH_STEPS = 60  # Global, effort "search", a good world model of scores: 200 gain .2 % of L1 on held-out rows
 
@@ -79,7 +80,10 @@ class ReLAXConfig:
     action_curiosity: float = ranged(0.0, -inf)  # weight of r^{i,a}
     # What the agent is trained on
     training: Literal["model", "imagined", "auto"] = "auto"  # the model (the paper), a world model of it, or as it fits
-    query_budget: int = ranged(4000, LEAST_QUERY_BUDGET)  # model rows that training in imagination may cost, all in all
+    query_budget: int | None = ranged(
+        None, LEAST_QUERY_BUDGET
+    )  # model rows of training in imagination, all in all; None:
+    # SEARCH_BUDGET for a search, AGENT_BUDGET where the agent is followed alone
     # Training (Algorithm 1)
     steps: int | None = ranged(None, 1)  # of all episodes side by side; None: as AGENT_STEPS and SEARCH_STEPS say
     seconds: float | None = ranged(None, 0)  # a second budget, for impatience; the answer then depends on the machine

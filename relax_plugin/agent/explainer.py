@@ -9,18 +9,18 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from relax_plugin.agent.config import SEARCH_STEPS, ReLAXConfig
+from relax_plugin.agent.config import AGENT_BUDGET, SEARCH_STEPS, ReLAXConfig
 from relax_plugin.agent.environment import CounterfactualEnv
 from relax_plugin.agent.history import History
 from relax_plugin.agent.local import LocalSolver
 from relax_plugin.agent.pdqn import Agent
 from relax_plugin.agent.persistence import load_explainer, save_explainer
 from relax_plugin.agent.policy import AgentRanker, follow_policy, roll_out, score
-from relax_plugin.agent.starts import draw_starts, mixing, random_goals, typical_gap
+from relax_plugin.agent.starts import draw_starts, mixing, typical_gap
 from relax_plugin.agent.training import train
 from relax_plugin.arrays import Values
 from relax_plugin.base import CounterfactualExplainer, Supports, flag
-from relax_plugin.blackbox import BlackBox
+from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import InputError, NotFittedError
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
@@ -29,14 +29,21 @@ from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.beam import Ranker
 from relax_plugin.search.diverse import Solver, fill_slots
 from relax_plugin.search.greedy import Moves
-from relax_plugin.search.searcher import FALLBACK_VALUES, Searcher, check_search_options
+from relax_plugin.search.neighbours import MOST_TRAINING_ROWS, Neighbours
+from relax_plugin.search.rescue import QUANTILES, RESCUE_ROWS, Rescue
+from relax_plugin.search.searcher import Searcher, check_search_options
 from relax_plugin.search.state import Episodes, Observer
+from relax_plugin.world_model import SEARCH_BUDGET, SEARCH_ROWS
+from relax_plugin.world_model.imagined_search import ImaginedSearch
 from relax_plugin.world_model.layers import one_thread
+from relax_plugin.world_model.learning import good_enough, imagine, random_goals
 from relax_plugin.world_model.lookahead import LookaheadRanker, TakingTurns
 from relax_plugin.world_model.model import ImaginedBlackBox, WorldModel
-from relax_plugin.world_model.sampling import good_enough, imagine
+from relax_plugin.world_model.proposals import VALUES, Imagination
 
 logger = logging.getLogger(__name__)
+
+UNSOLVED = 0.1  # share of the rows set aside that imagination leaves unsolved, above which an agent is trained
 
 
 class ReLAX(CounterfactualExplainer):
@@ -52,14 +59,16 @@ class ReLAX(CounterfactualExplainer):
     effort : "search", "refined" or "policy"
         "policy" is the paper: the agent's own path, at most `max_changes` model calls a batch. "refined" then reverts
         changes that are not needed and bisects the others towards the original. "search" tries what the agent, and
-        the world model where there is one, rank highest, within `rows_per_instance`, falls back to greedy search for
-        what is unsolved, and refines. Fit with the variant and effort you will use: the agent of a search
+        the world model where there is one, rank highest, within `rows_per_instance`, rescues what is unsolved, and
+        refines. Fit with the variant and effort you will use: the agent of a search
         that a world model guides too is trained for a third of the time, and not the best one to follow alone.
     rows_per_instance : int
         Model rows a query for "search".
     fallback : bool
-        Whether "search" may use more rows for queries it could not solve: a wider search, then, where the model gives
-        scores, greedy search.
+        Whether "search" may use more rows for queries it could not solve: for a wider search, then for a rescue from
+        near training rows and, where the model gives scores, by greedy search.
+    rescue_rows : int
+        Model rows that the rescue may spend on one query at most; 0: there is none.
     config : ReLAXConfig, optional
     progress : bool
         Whether `fit` shows a progress bar on a terminal.
@@ -89,8 +98,9 @@ class ReLAX(CounterfactualExplainer):
         effort: Literal["search", "refined", "policy"] = "search",
         goal: Goal | None = None,
         max_changes: int | None = 5,
-        rows_per_instance: int = 40,
+        rows_per_instance: int = SEARCH_ROWS,
         fallback: bool = True,
+        rescue_rows: int = RESCUE_ROWS,
         seed: int = 0,
         config: ReLAXConfig | None = None,
         progress: bool = True,
@@ -100,25 +110,31 @@ class ReLAX(CounterfactualExplainer):
         self.effort = effort
         self.rows_per_instance = rows_per_instance
         self.fallback = fallback
+        self.rescue_rows = rescue_rows
         self.config = config
         self.progress = progress
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         self.config_ = (self.config or ReLAXConfig()).for_model(self.blackbox_.has_scores)
+        self.moves_ = Moves.quantiles(values, self.space_, QUANTILES)
+        self.neighbours_ = Neighbours.of(values, MOST_TRAINING_ROWS)
         held_out = min(self.config_.validation_rows, len(values) // 5)
         order = rng.permutation(len(values))
         validation, training = values[order[:held_out]], values[order[held_out:]]
+        validation = validation if held_out else training
         world = self._world(training, rng)
-        starts = draw_starts(training, world, self.goal_, self._most_changes(), self.config_, rng)
+        checks = self._episodes(validation, world, rng)
+        trained = self._agent_is_to_be_trained(checks)
+        starts = checks
+        if trained:
+            starts = draw_starts(training, world, self.goal_, self._most_changes(), self.config_, rng)
         actions = ActionTable(self.space_, self.config_.actions)
         self.observer_ = Observer(self.space_, actions, self._most_changes(), typical_gap(starts))
-        self.moves_ = Moves.quantiles(training, self.space_, FALLBACK_VALUES)
-        starts = starts.take(np.flatnonzero(self.observer_.allowed(starts).any(axis=1)))
         self.history_ = History()
-        inputs = self.observer_.observe(self._episodes(values[:1], world, rng, only_open=False)).shape[1]
-        self.agent_ = Agent(inputs, len(actions), self.config_, int(self.seed))
-        if self.variant == "local" and not self.config_.pretrained:
+        self.agent_ = Agent(self.observer_.width(self.blackbox_), len(actions), self.config_, int(self.seed))
+        if not trained:
             return
+        starts = starts.take(np.flatnonzero(self.observer_.allowed(starts).any(axis=1)))
         if len(starts.start) == 0 or self._is_constant(starts):
             warnings.warn(
                 "nothing can be learned: the model (or its world model) gives one answer to all rows, or all meet the "
@@ -127,12 +143,40 @@ class ReLAX(CounterfactualExplainer):
             )
             return
         env = CounterfactualEnv(starts, self.observer_, world, self.config_, self.config_.episodes)
-        checks = self._episodes(validation if held_out else training, world, rng)
         if len(checks.start) == 0:  # every row set aside meets the goal already
             checks = starts.take(np.arange(min(self.config_.validation_rows, len(starts.start))))
         with one_thread():
             validate = partial(self._validate, world, checks)
             self.history_ = train(env, self.agent_, self._for_training(), rng, validate, progress=self.progress)
+
+    def _agent_is_to_be_trained(self, checks: Episodes) -> bool:
+        """Whether training can pay; `training_` says why not.
+
+        In a search that a world model guides the agent has something to do where imagination alone finds no answer.
+        """
+        if self.variant == "local" and not self.config_.pretrained:
+            return False
+        if self.config_.steps is not None or self.world_model_ is None or not self._searches_by_scores():
+            return True
+        world, few = self.world_model_, self.moves_.thinned(VALUES, self.space_)
+        spent = np.zeros(len(checks.start), dtype=np.int64)
+        problem = Problem(
+            self.space_,
+            self.blackbox_,
+            checks.start,
+            checks.answer,
+            checks.goal,
+            checks.limits,
+            self._most_changes(),
+            spent,
+        )
+        solved = np.asarray((Imagination(world, problem, few).propose().gap < 0).any(axis=1))
+        found = f"the world model alone finds answers for {int(solved.sum())} of {len(solved)} rows set aside"
+        if len(solved) - solved.sum() > UNSOLVED * len(solved):
+            self.training_ += f"; {found}"
+            return True
+        self.training_ += f"; the agent was not trained, since {found}; config=ReLAXConfig(steps=...) trains it"
+        return False
 
     def _validate(self, world: BlackBox, checks: Episodes) -> dict[str, float]:
         """What the policy is worth now; `teaching.learning` looks over its shoulder here."""
@@ -147,10 +191,10 @@ class ReLAX(CounterfactualExplainer):
             return self._the_model(values, "")
         if mode == "auto" and not self.blackbox_.has_scores:
             return self._the_model(values, ", which answers labels only; training='imagined' would ask it far less")
-        left = self.config_.query_budget - self.fit_rows_
-        for_search = self._searches_by_scores()
-        world = imagine(self.blackbox_, values, self.known_, left, mixing(self.config_), rng, for_search)
-        if mode == "auto" and not good_enough(world.agreement):
+        left = self._query_budget() - self.fit_rows_
+        goal, most = self.goal_, self._most_changes()
+        world = imagine(self.blackbox_, values, self.known_, left, goal, most, mixing(self.config_), rng)
+        if mode == "auto" and not self._searches_by_scores() and not good_enough(world.agreement):
             model = self._the_model(values, f", since a world model of it was not good enough: {world.agreement}")
             logger.warning("training %s", self.training_)
             return model
@@ -160,8 +204,7 @@ class ReLAX(CounterfactualExplainer):
 
     def _for_training(self) -> ReLAXConfig:
         """The settings of training: shorter, unless the user says how long, where a world model is as good a guide."""
-        guided = self.world_model_ is not None and good_enough(self.world_model_.agreement)
-        if self.config_.steps is None and guided and self._searches_by_scores():
+        if self.config_.steps is None and self.world_model_ is not None and self._searches_by_scores():
             return replace(self.config_, steps=SEARCH_STEPS)
         return self.config_
 
@@ -180,26 +223,32 @@ class ReLAX(CounterfactualExplainer):
         return self.blackbox_
 
     def _most_fit_rows(self) -> int | None:
-        config = self.config or ReLAXConfig()
-        return None if config.training == "model" else config.query_budget
+        return None if (self.config or ReLAXConfig()).training == "model" else self._query_budget()
+
+    def _query_budget(self) -> int:
+        """Model rows of training in imagination: fewer for a search, which asks the model itself at every step."""
+        given = (self.config or ReLAXConfig()).query_budget
+        if given is not None:
+            return given
+        return SEARCH_BUDGET if self.variant == "global" and self.effort == "search" else AGENT_BUDGET
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         for name, accepted in (("variant", ("global", "local")), ("effort", ("search", "refined", "policy"))):
             if not isinstance(getattr(self, name), str) or getattr(self, name) not in accepted:
                 raise InputError(f"{name} is {getattr(self, name)!r}; accepted are {accepted}.")
-        check_search_options(self.rows_per_instance, self.fallback)
+        check_search_options(self.rows_per_instance, self.fallback, self.rescue_rows)
         flag("progress", self.progress)
         if self.config is not None and not isinstance(self.config, ReLAXConfig):
             raise InputError(f"config is a {type(self.config).__name__}; a ReLAXConfig is needed.")
 
-    def _episodes(self, values: Values, world: BlackBox, rng: np.random.Generator, only_open: bool = True) -> Episodes:
-        """Episodes from these rows without further constraints; by default without those that meet the goal already."""
+    def _episodes(self, values: Values, world: BlackBox, rng: np.random.Generator) -> Episodes:
+        """Episodes from these rows without further constraints, but for those that meet the goal already."""
         answer = world.ask(values)
         goals = random_goals(self.goal_, world, answer, rng)
-        open_ = np.flatnonzero(~goals.met(answer) | (not only_open))
+        open_ = np.flatnonzero(~goals.met(answer))
         limits = self.space_.limits()
-        return Episodes.begin(values[open_], answer.take(open_), goals.take(open_), limits, self.observer_.max_changes)
+        return Episodes.begin(values[open_], answer.take(open_), goals.take(open_), limits, self._most_changes())
 
     def _is_constant(self, starts: Episodes) -> bool:
         answers = starts.answer.output[:, None] if starts.answer.scores is None else starts.answer.scores
@@ -207,14 +256,13 @@ class ReLAX(CounterfactualExplainer):
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         with one_thread():
-            return fill_slots(problem, n, self._solver(), rng)
+            return fill_slots(problem, n, self._solver(), self._solver(further=True))
 
-    def _solver(self) -> Solver:
+    def _solver(self, further: bool = False) -> Solver:
         """What finds one counterfactual a query: the search, or the agent's own path; for Local its agents after it."""
         solve: Solver
         if self.effort == "search":
-            rows = int(self.rows_per_instance)
-            solve = Searcher(self._ranker, self.observer_, self.moves_, rows, self.fallback).search
+            solve = self._search(further)
         else:
             refined = self.effort == "refined"
             solve = partial(follow_policy, agent=self.agent_, observer=self.observer_, refined=refined)
@@ -224,6 +272,29 @@ class ReLAX(CounterfactualExplainer):
         refined = self.effort != "policy"
         return LocalSolver(solve, weights, self.observer_, self.config_, int(self.seed), refined).solve
 
+    def _search(self, further: bool) -> Solver:
+        """In imagination where there is a world model that knows scores; else by a ranking of actions.
+
+        What is `further` than a first counterfactual is not rescued.
+        """
+        world, rows = self.world_model_, int(self.rows_per_instance)
+        expected = None if world is None else ImaginedBlackBox(world).ask
+        rescue = Rescue(self.neighbours_, self.moves_, int(self.rescue_rows), expected) if self.fallback else None
+        if world is None or not self.blackbox_.has_scores:
+            searcher = Searcher(self._ranker, self.observer_, rows, rescue)
+            return searcher.ordinary_search if further else searcher.search
+        also = self._paths_in_imagination if self.history_.rows else None
+        imagined = ImaginedSearch(world, self.moves_, rows, rescue, also)
+        return imagined.ordinary_search if further else imagined.search
+
+    def _paths_in_imagination(self, problem: Problem) -> list[Values]:
+        """Where the agent's own path leads in imagination."""
+        assert self.world_model_ is not None
+        imagined = ImaginedBlackBox(self.world_model_)
+        answer = Answer(problem.before.output.copy(), problem.before.scores)
+        episodes = Episodes.begin(problem.start, answer, problem.goal, problem.limits, problem.max_changes)
+        return [roll_out(self.agent_, self.observer_, imagined, episodes)[0].values]
+
     def _ranker(self, wide: bool) -> Ranker:
         """The agent's ranking; where there is a world model, in turn with what it expects of each action."""
         agent = AgentRanker(self.agent_, self.observer_)
@@ -232,7 +303,10 @@ class ReLAX(CounterfactualExplainer):
         return TakingTurns(agent, LookaheadRanker(self.world_model_, self.observer_, thorough=wide))
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted explainer without its model: one file of safetensors with a JSON header, no code."""
+        """Write the fitted explainer without its model: one file of safetensors with a JSON header, no code.
+
+        The file holds training rows, from which unsolved queries are rescued; with ``fallback=False`` it holds none.
+        """
         if not hasattr(self, "agent_"):
             raise NotFittedError("this ReLAX is not fitted; call fit(X) before save.")
         save_explainer(self, Path(path))

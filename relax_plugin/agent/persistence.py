@@ -30,17 +30,20 @@ from relax_plugin.goal import Goal
 from relax_plugin.readers import make_reader
 from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.greedy import Moves
+from relax_plugin.search.neighbours import Neighbours
 from relax_plugin.search.state import Observer
-from relax_plugin.world_model.model import BINS, Agreement, WorldModel
+from relax_plugin.world_model.model import Agreement, WorldModel
 
 if TYPE_CHECKING:
     from relax_plugin.agent.explainer import ReLAX
 
 FORMAT = "relax_plugin.ReLAX"
-VERSION = 4  # 2 added the world model, 3 the checksum; 4 has fewer settings
+VERSION = 5  # 2 added the world model, 3 the checksum; 4 has fewer settings; 5 added training rows
 WORLD = "world."  # begins the names of the world model's tensors
-KINDS_OF_NUMBERS = frozenset({"torch.float32", "torch.float64", "torch.int64"})
-PLAIN_PARAMETERS = ("variant", "effort", "max_changes", "rows_per_instance", "fallback", "seed", "progress")
+KINDS_OF_NUMBERS = frozenset({"torch.float32", "torch.float64", "torch.int64", "torch.uint8"})
+PLAIN_PARAMETERS = (
+    *("variant", "effort", "max_changes", "rows_per_instance", "fallback", "rescue_rows", "seed", "progress"),
+)
 
 Explainer = TypeVar("Explainer", bound="ReLAX")
 Tensors = dict[str, torch.Tensor]
@@ -80,6 +83,8 @@ def save_explainer(explainer: "ReLAX", path: Path) -> None:
         tensors |= {f"{WORLD}{name}": weight for name, weight in world.items()}
     tensors["moves.feature"] = torch.from_numpy(explainer.moves_.feature)
     tensors["moves.value"] = torch.from_numpy(explainer.moves_.value)
+    kept = len(explainer.neighbours_) if explainer.fallback else 0  # training rows serve the rescue alone
+    tensors["neighbours"] = torch.from_numpy(explainer.neighbours_.rows[:kept])
     text = json.dumps(header, default=_plain)
     metadata = {"format": FORMAT, "header": text, "sha256": _checksum(text, tensors)}
     _write(path, lambda temporary: save_file(tensors, temporary, metadata=metadata))
@@ -165,6 +170,7 @@ def _restored(cls: type[Explainer], header: dict[str, Any], tensors: Tensors, mo
     changes = int(real_number("changes", whole_number("changes", header["changes"], 1), 1, len(space)))
     explainer.observer_ = Observer(space, ActionTable(space, config.actions), changes, gap_scale)
     explainer.moves_ = _moves(space, tensors.pop("moves.feature").numpy(), tensors.pop("moves.value").numpy())
+    explainer.neighbours_ = _neighbours(space, tensors.pop("neighbours").numpy())
     explainer.history_ = _history(header["history"], header["stopped"])
     explainer.fit_rows_ = whole_number("fit_rows", header["fit_rows"], 0)
     explainer.fit_seconds_ = real_number("fit_seconds", header["fit_seconds"], 0.0, np.inf)
@@ -204,28 +210,30 @@ def _world_model(blackbox: BlackBox, agreement: dict[str, Any] | None, tensors: 
     own = {name.removeprefix(WORLD): tensors.pop(name) for name in list(tensors) if name.startswith(WORLD)}
     if agreement is None:
         return None
-    assert blackbox.space is not None
-    edges = own["edges"].numpy()
-    if edges.shape != (len(blackbox.space), BINS + 1) or edges.dtype != np.float64 or not np.isfinite(edges).all():
-        raise InputError(f"the world model's edges have shape {edges.shape}, or are not finite numbers.")
-    if (np.diff(edges, axis=1) < 0).any() or float(own["scale"]) < 0:
-        raise InputError("the world model's edges fall, or its scale is below 0.")
-    world = _made_if_it_fits(lambda: WorldModel(blackbox, edges), WorldModel.weights_by_name, own)
-    del own["edges"]
-    world.load_weights(own)
+    world = WorldModel.restored(blackbox, own)
     rows = whole_number("rows", agreement["rows"], 0)
-    world.agreement = Agreement(float(agreement["labels"]), float(agreement["explained"]), rows)
+    labels, worst, explained = (float(agreement[name]) for name in ("labels", "worst", "explained"))
+    world.agreement = Agreement(labels, worst, explained, rows)
     return world
 
 
 def _moves(space: FeatureSpace, feature: Any, value: Any) -> Moves:
     whole = feature.dtype == np.int64 and feature.ndim == 1 and ((feature >= 0) & (feature < len(space))).all()
     if not whole or value.dtype != np.float64 or value.shape != feature.shape or np.isnan(value).any():
-        raise InputError("the moves of the fallback are no pairs of a feature and a value.")
+        raise InputError("the moves of the rescue are no pairs of a feature and a value.")
     codes = value[space.is_categorical[feature]]
     if not (np.isfinite(codes) & (codes == np.round(codes))).all():
-        raise InputError("a move of the fallback chooses a category that there cannot be.")
+        raise InputError("a move of the rescue chooses a category that there cannot be.")
     return Moves(feature, value)
+
+
+def _neighbours(space: FeatureSpace, rows: Any) -> Neighbours:
+    if rows.ndim != 2 or rows.shape[1] != len(space) or rows.dtype != np.float64 or not np.isfinite(rows).all():
+        raise InputError(f"the training rows have shape {rows.shape}, or are not finite numbers.")
+    codes, most = rows[:, space.is_categorical], np.diff(space.category_offsets)[space.is_categorical]
+    if not ((codes >= 0) & (codes < most) & (codes == np.round(codes))).all():
+        raise InputError("a training row has a category that there cannot be.")
+    return Neighbours(rows)
 
 
 def _history(rows: Any, stopped: Any) -> History:

@@ -9,9 +9,10 @@ from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.arrays import Booleans, Values
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.features import FeatureSpace
-from relax_plugin.goal import BoundGoal, Goal
+from relax_plugin.goal import Goal
 from relax_plugin.limits import Limits
 from relax_plugin.search.state import Episodes
+from relax_plugin.world_model.learning import random_goals
 from relax_plugin.world_model.sampling import Mixing, mixtures
 
 
@@ -69,26 +70,6 @@ def around(
     origin = np.repeat(targets, count, axis=0)
     low, high = limits.ends
     return np.where((flat == origin) | (low > high), origin, limits.inside(flat))
-
-
-def random_goals(goal: Goal, blackbox: BlackBox, answer: Answer, rng: np.random.Generator) -> BoundGoal:
-    """The goal of each start: of several classes half are targeted, so that one agent serves both kinds of goal."""
-    if blackbox.task == "regression":
-        return goal.bind(blackbox, answer)
-    untargeted = Goal.flip(min_probability=goal.min_probability).bind(blackbox, answer)
-    untargeted = replace(untargeted, avoided=None)
-    assert untargeted.wanted is not None
-    classes = untargeted.wanted.shape[1]
-    if classes <= 2:
-        return untargeted
-    target = rng.integers(0, classes, len(answer))
-    if goal.kind == "to" and not isinstance(goal.label, tuple):
-        fixed = goal.bind(blackbox, answer).wanted
-        assert fixed is not None
-        target = np.where(rng.random(len(answer)) < 0.5, fixed.argmax(axis=1), target)
-    targeted = target[:, None] == np.arange(classes)
-    pick = (rng.random(len(answer)) < 0.5)[:, None]
-    return replace(untargeted, wanted=np.where(pick, targeted, untargeted.wanted))
 
 
 def random_limits(space: FeatureSpace, start: Values, config: ReLAXConfig, rng: np.random.Generator) -> Limits:

@@ -1,143 +1,149 @@
-"""Several counterfactuals a query: one solver, asked again under what makes the next answer different."""
+"""Several counterfactuals a query: one solver, asked again under what makes the next answer another one."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from relax_plugin.arrays import Integers, Values
+from relax_plugin.arrays import Values
 from relax_plugin.problem import Problem, Proposals
+from relax_plugin.search.refine import undo
 
 Solver = Callable[[Problem], Proposals]  # one a query
 
-VARIANTS = 8  # random variants tried for each slot that freezing could not fill
-MOST_PICKED = 16  # slots filled one by one, each with the variant that differs most; further ones are filled at once
-SCATTERED = 64  # draws, twice, for the queries that still have empty slots: of a few dozen rows there are, most are met
-DRAWS_AT_ONCE = 32_768  # bounds the memory
+VISIBLE = 0.5  # standard deviations between two values of a number that a person would call different
+QUESTIONS_PER_SLOT = 2  # to the solver, for each query: some of them find nothing
+MOST_FROZEN_SETS = 64  # kept in mind for each query: with every answer there may be several times as many
 
 
-def fill_slots(problem: Problem, n: int, solve: Solver, rng: np.random.Generator) -> Proposals:
-    """Up to n distinct counterfactuals a query.
+def fill_slots(problem: Problem, n: int, solve: Solver, further: Solver | None = None) -> Proposals:
+    """Up to n counterfactuals a query, each *another* answer than the others; few changes first, then the closest.
 
-    Each further one must do without the largest change of the one before: what differs is then *which* features
-    change, not a digit. Slots left empty are filled with variants of found ones that go further, if those are valid,
-    and at last with rows that change the same features, and one more, to anything else.
+    - None contains another: changes all the features that another one changes, and more.
+    - None is a near copy of another: if two change the same features, one of them chooses another category, moves a
+      number the other way, or moves it less, by half a standard deviation or more.
+    - None has a change too many: whichever one is undone, the goal is missed.
+
+    Where no further one is found, slots stay empty. A single one is left as the solver gives it. `further` takes the
+    place of a solver that spares no expense for the first: it is asked in vain more often.
     """
+    if n == 1:
+        return solve(problem)
     made = Proposals.empty(problem, n)
-    frozen = np.broadcast_to(problem.limits.frozen, problem.start.shape).copy()
-    pending = np.arange(len(problem))
-    for slot in range(n):
-        part = problem.part(pending)
-        part = replace(part, limits=replace(part.limits, frozen=frozen[pending]))
-        one = solve(part)
-        made.values[pending, slot] = one.values[:, 0]
-        made.offered[pending, slot] = one.offered[:, 0]
-        made.stage[pending, slot] = one.stage[:, 0]
-        if slot == 0:
-            made.note[pending] = one.note
-        if slot == n - 1:
+    searches = [Search(problem.start.shape[1]) for _ in range(len(problem))]
+    for turn in range(QUESTIONS_PER_SLOT * n):
+        asked = {query: search.question() for query, search in enumerate(searches) if len(search.answers) < n}
+        questions = {query: question for query, question in asked.items() if question is not None}
+        if not questions:
             break
-        pending = pending[one.offered[:, 0]]
-        if len(pending) == 0:
-            break
-        moved = problem.space.distances(made.values[pending, slot], problem.start[pending])
-        frozen[pending, moved.argmax(axis=1)] = True
-    if n > 1:
-        _fill_with_variants(problem, made, rng)
-        for _ in range(2):
-            query = np.flatnonzero(~made.offered.all(axis=1) & made.offered[:, 0])
-            draws = max(SCATTERED, 2 * int((~made.offered[query]).sum(axis=1).max(initial=0)))
-            chunk = max(DRAWS_AT_ONCE // draws, 1)
-            for first in range(0, len(query), chunk):
-                _fill_with_scattered(problem, made, query[first : first + chunk], draws, rng)
+        part = _narrowed(problem.part(np.array(list(questions))), questions.values())
+        one = solve(part) if turn == 0 or further is None else further(part)
+        if turn == 0:
+            made.values[:, 0], made.note = one.values[:, 0], one.note
+        solved = np.flatnonzero(one.offered[:, 0])
+        one.values[solved, 0], _ = undo(part, one.values[solved, 0], solved)
+        moved = problem.space.distances(one.values[:, 0], part.start)
+        for row, (query, question) in enumerate(questions.items()):
+            if one.offered[row, 0]:
+                searches[query].add(Answer.of(one.values[row, 0], moved[row], one.stage[row, 0]))
+            else:
+                searches[query].give_up(question)
+    for query, search in enumerate(searches):
+        best_first = sorted(search.answers, key=lambda answer: (len(answer.features), answer.distance))
+        for slot, answer in enumerate(best_first):
+            made.values[query, slot], made.stage[query, slot] = answer.values, answer.stage
+            made.offered[query, slot] = True
     return made
 
 
-def _fill_with_variants(problem: Problem, made: Proposals, rng: np.random.Generator) -> None:
-    """Fill empty slots with valid random variants of what was found: few changes first, then the most different."""
-    for slot in range(1, min(made.values.shape[1], MOST_PICKED)):
-        query = np.flatnonzero(~made.offered[:, slot] & made.offered[:, 0])
-        if len(query) == 0:
-            continue
-        candidates, owner = _variants(problem, made, query, rng)
-        candidates, owner = _fresh(problem, made, candidates, owner)
-        if len(owner) == 0:
-            continue
-        met, _ = problem.judge(candidates, owner)
-        candidates, owner = candidates[met], owner[met]
-        nearest = problem.space.distance(candidates[:, None], made.values[owner, :slot])
-        nearest = np.where(made.offered[owner, :slot], nearest, np.inf).min(axis=1)
-        changes = (candidates != problem.start[owner]).sum(axis=1)
-        order = np.lexsort((-nearest, changes, owner))
-        best = order[np.unique(owner[order], return_index=True)[1]]
-        made.values[owner[best], slot] = candidates[best]
-        made.offered[owner[best], slot] = True
-        made.stage[owner[best], slot] = "variant"
+class Answer(NamedTuple):
+    """A counterfactual of one query."""
+
+    values: Values
+    features: tuple[int, ...]  # that it changes, the largest change first
+    distance: float
+    stage: str
+
+    @classmethod
+    def of(cls, values: Values, moved: Values, stage: str) -> "Answer":
+        """The answer that moves each feature by so many standard deviations."""
+        features = np.argsort(-moved, kind="stable")[: np.count_nonzero(moved)]
+        return cls(values, tuple(features.tolist()), float(moved.sum()), stage)
 
 
-def _fill_with_scattered(
-    problem: Problem, made: Proposals, query: Integers, draws: int, rng: np.random.Generator
-) -> None:
-    """Fill all empty slots of the queries at once with rows whose changes are drawn anew: few changes first."""
-    owner = np.repeat(query, draws)
-    start, span = problem.start[owner], (problem.span[0][owner], problem.span[1][owner])
-    redrawn = _some_found(made, owner, rng) != start
-    redrawn[np.arange(len(owner)), rng.integers(0, start.shape[1], len(owner))] = True
-    candidates = np.where(redrawn, _anywhere(problem, span, rng), start)
-    candidates = problem.limits.take(owner).project(candidates, start)
-    candidates, owner = _fresh(problem, made, candidates, owner)
-    if len(owner) == 0:
-        return
-    met, _ = problem.judge(candidates, owner)
-    candidates, owner = candidates[met], owner[met]
-    order = np.lexsort(((candidates != problem.start[owner]).sum(axis=1), owner))
-    candidates, owner = candidates[order], owner[order]
-    rank = np.arange(len(owner)) - np.searchsorted(owner, owner)
-    empty_first = np.argsort(made.offered, axis=1, kind="stable")
-    used = rank < (~made.offered).sum(axis=1)[owner]
-    slot = empty_first[owner[used], rank[used]]
-    made.values[owner[used], slot] = candidates[used]
-    made.offered[owner[used], slot] = True
-    made.stage[owner[used], slot] = "variant"
+class Question(NamedTuple):
+    """What a solver is to do without: changes of some features, and values like those given of one more."""
+
+    frozen: frozenset[int]
+    feature: int | None = None
+    unlike: tuple[float, ...] = ()
 
 
-def _fresh(problem: Problem, made: Proposals, candidates: Values, owner: Integers) -> tuple[Values, Integers]:
-    """The candidates that are allowed, differ from each other and were not found before."""
-    few = (candidates != problem.start[owner]).sum(axis=1) <= problem.max_changes
-    candidates, owner = candidates[few], owner[few]
-    query = np.unique(owner)
-    position, slot = np.nonzero(made.offered[query])
-    known = np.column_stack([query[position], made.values[query[position], slot]])
-    both = np.concatenate([known, np.column_stack([owner, candidates])])
-    _, first = np.unique(both, axis=0, return_index=True)  # of equal ones the first: the known one, if there is one
-    fresh = first[first >= len(known)] - len(known)
-    return candidates[fresh], owner[fresh]
+@dataclass
+class Search:
+    """The answers to one query, and what to ask for the next.
+
+    An answer contains none of those found if a feature of each of them is frozen. The smallest such sets are asked
+    about first; where the solver finds nothing, it will not find more with further features frozen. When all are used
+    up, the features of an answer are allowed alone, and one of them must take a value unlike those it has had.
+    """
+
+    width: int  # features
+    answers: list[Answer] = field(default_factory=list)
+    frozen_sets: list[frozenset[int]] = field(default_factory=lambda: [frozenset()])
+    in_vain: set[tuple[frozenset[int], int | None]] = field(default_factory=set)
+
+    def question(self) -> Question | None:
+        """What to ask next; None if nothing is left."""
+        if self.frozen_sets:
+            return Question(self.frozen_sets[0])
+        for answer in self.answers:
+            others = frozenset(range(self.width)).difference(answer.features)
+            alike = [row for row in self.answers if others.isdisjoint(row.features)]  # they change the same features
+            for feature in answer.features:
+                if (others, feature) not in self.in_vain:
+                    return Question(others, feature, tuple(row.values[feature] for row in alike))
+        return None
+
+    def add(self, answer: Answer) -> None:
+        """Take in what the solver found; those that contain it go."""
+        changed = frozenset(answer.features)
+        self.answers = [row for row in self.answers if not changed < set(row.features)] + [answer]
+        ruling_it_out = [some for some in self.frozen_sets if some & changed]
+        longer = [some | {feature} for some in self.frozen_sets if not some & changed for feature in answer.features]
+        smallest = [some for some in longer if not any(known <= some for known in ruling_it_out)]
+        self._keep(ruling_it_out + smallest)
+
+    def give_up(self, question: Question) -> None:
+        """Remember that the solver found nothing."""
+        self.in_vain.add((question.frozen, question.feature))
+        self._keep(self.frozen_sets)
+
+    def _keep(self, frozen_sets: list[frozenset[int]]) -> None:
+        hopeless = [frozen for frozen, feature in self.in_vain if feature is None]
+        kept = [some for some in frozen_sets if not any(vain <= some for vain in hopeless)]
+        self.frozen_sets = sorted(kept, key=len)[:MOST_FROZEN_SETS]
 
 
-def _some_found(made: Proposals, owner: Integers, rng: np.random.Generator) -> Values:
-    """One of its found counterfactuals for each owner."""
-    source = np.where(made.offered[owner], rng.random(made.offered[owner].shape), -1.0).argmax(axis=1)
-    return np.asarray(made.values[owner, source])
-
-
-def _anywhere(problem: Problem, span: tuple[Values, Values], rng: np.random.Generator) -> Values:
-    """Values drawn evenly from where they may lie; of categories, which are whole numbers, each as often."""
-    low, high = span
-    drawn = rng.random(low.shape)
-    codes = np.floor(low + drawn * (high - low + 1.0))
-    return np.asarray(np.where(problem.space.is_categorical, np.minimum(codes, high), low + drawn * (high - low)))
-
-
-def _variants(problem: Problem, made: Proposals, query: Integers, rng: np.random.Generator) -> tuple[Values, Integers]:
-    """Found counterfactuals whose changes go a random part of the rest of their way, half with a further change."""
-    owner = np.repeat(query, VARIANTS)
-    rows = np.arange(len(owner))
-    base, start = _some_found(made, owner, rng), problem.start[owner]
-    low, high = problem.span[0][owner], problem.span[1][owner]
-    end = np.where(base > start, high, low)
-    further = np.where(problem.space.is_categorical, base, base + rng.random(base.shape) * (end - base))
-    variant = np.where(base != start, further, start)
-    extra = rng.integers(0, base.shape[1], len(base))
-    widened = np.flatnonzero((rng.random(len(base)) < 0.5) & (variant[rows, extra] == start[rows, extra]))
-    variant[widened, extra[widened]] = _anywhere(problem, (low, high), rng)[widened, extra[widened]]
-    return problem.limits.take(owner).project(variant, start), owner
+def _narrowed(part: Problem, questions: Collection[Question]) -> Problem:
+    """The problem with the limits of each query as narrow as its question asks for."""
+    limits, space = part.limits, part.space
+    frozen = np.broadcast_to(limits.frozen, part.start.shape).copy()
+    for row, question in enumerate(questions):
+        frozen[row, list(question.frozen)] = True
+    limits = replace(limits, frozen=frozen)
+    if not any(question.unlike for question in questions):  # the bounds stay those of all: that is quicker
+        return replace(part, limits=limits)
+    low, high = np.broadcast_to(limits.low, frozen.shape).copy(), np.broadcast_to(limits.high, frozen.shape).copy()
+    choices = np.broadcast_to(limits.choices, (len(part), limits.choices.shape[1])).copy()
+    for row, (_, feature, unlike) in enumerate(questions):
+        for value in unlike:
+            start, apart = part.start[row, feature], VISIBLE * space.scale[feature]
+            if space.is_categorical[feature]:
+                choices[row, space.category_offsets[feature] + int(value)] = False
+            elif value > start:
+                high[row, feature] = min(high[row, feature], max(value - apart, start))
+            else:
+                low[row, feature] = max(low[row, feature], min(value + apart, start))
+    return replace(part, limits=replace(limits, low=low, high=high, choices=choices))

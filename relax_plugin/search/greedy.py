@@ -43,6 +43,16 @@ class Moves:
             targets.append(own)
         return cls(np.concatenate(features).astype(np.int64), np.concatenate(targets))
 
+    def thinned(self, count: int, space: FeatureSpace) -> "Moves":
+        """At most `count` values of each number, evenly spaced among its own, and every category."""
+        size = np.bincount(self.feature, minlength=len(space))
+        place = np.arange(len(self.feature)) - np.searchsorted(self.feature, self.feature)
+        last, apart = size[self.feature] - 1, max(count - 1, 1)
+        # The k-th of those kept is the one at k / (count - 1) of the way; a move is kept if a k falls on it.
+        falls = np.rint(np.rint(place * apart / np.maximum(last, 1)) * last / apart) == place
+        kept = space.is_categorical[self.feature] | (last < count) | falls
+        return Moves(self.feature[kept], self.value[kept])
+
 
 def greedy_search(problem: Problem, moves: Moves, steps: int, begin: Values | None = None) -> tuple[Values, Booleans]:
     """Final rows, and whether they meet the goal.

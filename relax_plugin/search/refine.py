@@ -10,15 +10,22 @@ import numpy as np
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.problem import Problem
 
+HALVINGS = 7  # of each change
 LEAST_HALVINGS = 3  # of each change, however few rows are left
+LABELS_AT_ONCE = 6  # changes of a candidate tried at a time where any that may be undone will do
 MOST_SUBSETS_OF = 5  # up to so many changes, all subsets are tested (30); above, changes are undone one at a time
 
 
-def refine(problem: Problem, values: Values, owner: Integers, halvings: int = 7) -> Values:
+def refine(problem: Problem, values: Values, owner: Integers, halvings: int = HALVINGS) -> Values:
     """The candidates, which must be valid, made sparser and closer without losing validity."""
     values, _ = undo(problem, values, owner, down_to=MOST_SUBSETS_OF)
     values, worth = revert(problem, values, owner)
     return bisect(problem, values, owner, worth, halvings)
+
+
+def most_rows_of_refining(changes: Integers) -> Integers:
+    """Questions that `refine` asks at most about a candidate with so many changes: to undo, to revert, to bisect."""
+    return np.asarray(changes * (changes + 1) // 2 + 2**MOST_SUBSETS_OF + changes * (HALVINGS + 1))
 
 
 def revert(problem: Problem, values: Values, owner: Integers) -> tuple[Values, Floats]:
@@ -61,16 +68,29 @@ def revert(problem: Problem, values: Values, owner: Integers) -> tuple[Values, F
     return best, worth
 
 
-def undo(problem: Problem, values: Values, owner: Integers, down_to: int = 1) -> tuple[Values, Floats]:
+def undo(
+    problem: Problem, values: Values, owner: Integers, down_to: int = 1, most_rows: Integers | None = None
+) -> tuple[Values, Floats]:
     """Undo, one at a time, the change whose removal leaves the goal best met, while more than `down_to` are left.
 
-    Cheaper than testing all subsets: as many rows as changes for each one undone. Returns worth as `revert` does.
+    Cheaper than testing all subsets: as many rows as changes for each one undone. Where labels are all there is, the
+    first change that may be undone is as good as any, and a few are asked about at a time. Returns worth as `revert`
+    does. With `most_rows` (one a query) candidates that their query cannot pay for any longer, the last ones, stay as
+    they are.
     """
     values, start = values.copy(), problem.start[owner]
     worth = np.full(values.shape, np.nan)
+    at_once = values.shape[1] if problem.goal.blackbox.has_scores else LABELS_AT_ONCE
+    needed = np.zeros(len(values), dtype=np.int64)  # the first changes of a candidate, known to be needed
     active = np.flatnonzero((values != start).sum(axis=1) > down_to)
     while len(active):
+        if most_rows is not None:
+            price = np.minimum((values != start)[active].sum(axis=1) - needed[active], at_once)
+            price *= problem.blackbox.rows_per_question
+            active = active[affordable(problem, owner[active], price, most_rows)]
         row, feature = np.nonzero((values != start)[active])
+        place = np.arange(len(row)) - np.searchsorted(row, row) - needed[active][row]
+        row, feature = row[(place >= 0) & (place < at_once)], feature[(place >= 0) & (place < at_once)]
         candidates = values[active][row]
         candidates[np.arange(len(row)), feature] = start[active][row, feature]
         met, gap = problem.judge(candidates, owner[active][row])
@@ -80,9 +100,57 @@ def undo(problem: Problem, values: Values, owner: Integers, down_to: int = 1) ->
         best = order[np.unique(row[order], return_index=True)[1]]
         undone = met[best]
         values[active[undone]] = candidates[best][undone]
-        many = (values != start)[active].sum(axis=1) > down_to
-        active = active[undone & many]
+        needed[active] = np.where(undone, 0, needed[active] + at_once)
+        left = (values != start)[active].sum(axis=1)
+        active = active[(left > down_to) & (needed[active] < left)]
     return values, worth
+
+
+def undo_many(problem: Problem, values: Values, owner: Integers, most_rows: Integers) -> Values:
+    """Undo changes many at a time, until none of those left can be undone or the rows of its query are spent.
+
+    A round asks about every change undone alone, then about all that may be, half of them, a quarter, ... undone
+    together: first those without which the goal is best met, and of equal ones the shortest. So it takes few calls,
+    and a few rows a change, where `undo` takes as many as there are changes for each.
+    """
+    values, start = values.copy(), problem.start[owner]
+    active = np.flatnonzero((values != start).sum(axis=1) > 1)
+    while len(active):
+        count = (values != start)[active].sum(axis=1)
+        price = (count + np.log2(count).astype(np.int64)) * problem.blackbox.rows_per_question
+        active = active[affordable(problem, owner[active], price, most_rows)]
+        row, feature = np.nonzero((values != start)[active])
+        alone = values[active][row]
+        alone[np.arange(len(row)), feature] = start[active][row, feature]
+        met, gap = problem.judge(alone, owner[active][row])
+        length = problem.space.distances(values[active], start[active])[row, feature]
+        order = np.lexsort((length, gap, ~met, row))
+        turn = np.full((len(active), values.shape[1]), values.shape[1])  # at which each change is undone
+        turn[row[order], feature[order]] = np.arange(len(row)) - np.searchsorted(row, row)
+        able = np.bincount(row[met], minlength=len(active))
+        active, turn, able = active[able > 0], turn[able > 0], able[able > 0]
+        undone = np.minimum(able, 1)
+        able = np.minimum(able, (values != start)[active].sum(axis=1) - 1)  # without any change it is the query
+        halved = able[:, None] >> np.arange(values.shape[1].bit_length())
+        candidate, level = np.nonzero(halved > 1)
+        size = halved[candidate, level]
+        together = np.where(turn[candidate] < size[:, None], start[active[candidate]], values[active[candidate]])
+        met, _ = problem.judge(together, owner[active[candidate]])
+        np.maximum.at(undone, candidate[met], size[met])
+        values[active] = np.where(turn < undone[:, None], start[active], values[active])
+        active = active[(values != start)[active].sum(axis=1) > 1]
+    return values
+
+
+def affordable(problem: Problem, owner: Integers, price: Integers, most_rows: Integers) -> Booleans:
+    """Of candidates in the order of their promise, those whose prices their query can still pay, one after another."""
+    order = np.argsort(owner, kind="stable")
+    total = np.cumsum(price[order])
+    first = np.searchsorted(owner[order], owner[order])
+    bill = total - (total - price[order])[first]
+    paid = np.empty(len(owner), dtype=bool)
+    paid[order] = bill <= (most_rows - problem.spent)[owner[order]]
+    return paid
 
 
 def bisect(

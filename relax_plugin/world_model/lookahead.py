@@ -5,8 +5,9 @@ import numpy as np
 from relax_plugin.arrays import Booleans, Floats, Integers
 from relax_plugin.search.beam import Ranker
 from relax_plugin.search.state import Episodes, Observer
-from relax_plugin.world_model.model import ROWS_AT_ONCE, WorldModel
+from relax_plugin.world_model.model import WorldModel
 
+ROWS_AT_ONCE = 16_384  # bounds the memory
 SOLVED = 1e6  # value of an action expected to meet the goal, above that of any other
 LEAST = -1e12  # value of an action that is allowed but changes nothing
 SHARES_OF_THE_WAY = (1.0, 0.75, 0.5, 0.25)  # tried where the whole way may lead beyond the goal
@@ -36,14 +37,14 @@ class LookaheadRanker:
         row, action = np.nonzero(allowed)
         value[row, action] = LEAST
         here = self.world.predict(episodes.values)
-        known = self.world.targets(episodes.answer) if self.world.blackbox.has_scores else here
-        gap = episodes.goal.gap(self.world.answer(known))
+        known = self.world.targets.of(episodes.answer) if self.world.blackbox.has_scores else here
+        gap = episodes.goal.gap(self.world.targets.answer(known))
         for extent in self._extents(episodes):
             after = self.observer.change(episodes.take(row), action, np.full(len(row), extent))
             feature = self.observer.actions.feature[action]
             landed = after.values[np.arange(len(row)), feature]
-            imagined = self.world.predict_moves(episodes.values, row, feature, landed)
-            answer = self.world.answer(imagined + (known - here)[row])
+            imagined = self.world.predict_changed(episodes.values, row, feature, landed)
+            answer = self.world.targets.answer(imagined + (known - here)[row])
             worth = self._worth(episodes, row, after, after.goal.gap(answer), gap[row])
             better = (landed != episodes.values[row, feature]) & (worth > value[row, action])
             value[row[better], action[better]], magnitude[row[better], action[better]] = worth[better], extent

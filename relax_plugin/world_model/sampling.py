@@ -1,18 +1,13 @@
-"""Imagination: which rows the model is asked about so that a world model knows it where an agent will go."""
+"""Rows like the training rows, and rows moved as a search moves them: what a world model first learns from."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from relax_plugin.arrays import Integers, Values
-from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.features import FeatureSpace
 from relax_plugin.search.greedy import Moves
-from relax_plugin.world_model.model import EPOCHS, SEARCH_EPOCHS, Agreement, WorldModel
 
-ROUND = 1400  # rows asked at a time; another round follows while the world model is not good enough
-ENOUGH = 0.5  # share of variance explained on held-out rows from which on a world model is good enough
-ENOUGH_LABELS = 0.75  # share of equal labels from which on it is: scores may agree where `predict` has a threshold
 QUANTILES = 5  # values of each number that are moved to; the outer two are its bounds
 TO_A_BOUND = 0.5  # share of moves of numbers that go to a bound, as most of the agent's do
 MOVES = (0.2, 0.4, 0.25, 0.15)  # shares of rows in which 0, 1, 2, 3 features are moved
@@ -25,46 +20,6 @@ class Mixing:
     share: float = 1.0  # how far a row may lie from one training row towards another; 0: training rows only
     gaussian_share: float = 0.25  # of the rows are Gaussian instead
     noise: float = 0.3  # standard deviations
-
-
-def imagine(
-    blackbox: BlackBox,
-    values: Values,
-    known: tuple[Values, Answer],
-    rows: int,
-    mixing: Mixing,
-    rng: np.random.Generator,
-    for_search: bool = False,
-) -> WorldModel:
-    """A world model fitted to what is known of the model and to at most `rows` further model rows.
-
-    Rows are drawn as the starts of training are, and moved as the agent moves them: single features, or up to three,
-    to quantiles, bounds and other categories. A search checks on the model itself what it is told: `for_search` it is
-    fitted for a third of the time, if that is good enough.
-    """
-    space = blackbox.space
-    assert space is not None
-    moves = Moves.quantiles(values, space, QUANTILES)
-    edges = WorldModel.pieces(values)
-    seed = int(rng.integers(2**31))
-    seen, answer = known
-    left = rows // blackbox.rows_per_question
-    world = None
-    while world is None or (left > 0 and not good_enough(world.agreement)):
-        # A label tells less than a score: where there is nothing else, all rows are asked at once.
-        count = min(ROUND, left) if blackbox.has_scores else left
-        fresh = moved(mixtures(values, space, mixing, rng, count), space, moves, rng)
-        seen, answer = np.concatenate([seen, fresh]), Answer.joined(answer, blackbox.ask(fresh))
-        left -= count
-        world = WorldModel(blackbox, edges, seed).fit(seen, answer, SEARCH_EPOCHS if for_search else EPOCHS)
-        if for_search and not good_enough(world.agreement):  # before more rows are asked
-            world = WorldModel(blackbox, edges, seed).fit(seen, answer, EPOCHS)
-    return world
-
-
-def good_enough(agreement: Agreement) -> bool:
-    """Whether a world model agrees with the model well enough to train an agent in it."""
-    return agreement.explained >= ENOUGH and not agreement.labels < ENOUGH_LABELS
 
 
 def moved(rows: Values, space: FeatureSpace, moves: Moves, rng: np.random.Generator) -> Values:

@@ -96,7 +96,7 @@ def test_code_of_an_alibi_user_runs_unchanged(method: dict, X_positive: np.ndarr
     assert (explanation.cf["class"] == explanation.target).shape == (8, 1)
 
     explanation = explainer.explain(X=X[0].reshape(1, -1), Y_t=Y_t, C=[], diversity=True, num_samples=4, batch_size=10)
-    assert len(np.unique(explanation.cf["X"], axis=0)) == len(explanation.cf["X"]) == 4
+    assert len(np.unique(explanation.cf["X"], axis=0)) == len(explanation.cf["X"]) > 1
     assert (predictor(explanation.cf["X"]).argmax(axis=1) == 0).all()
 
     assert np.array_equal(Explanation.from_json(explanation.to_json()).cf["X"], explanation.cf["X"])

@@ -110,6 +110,7 @@ ADDRESSES = [
     (("parameters", "variant"), ["locale", 3, None]),
     (("parameters", "rows_per_instance"), [0, math.nan, "40"]),
     (("parameters", "fallback"), ["yes", 1, None]),
+    (("parameters", "rescue_rows"), [-1, math.nan, "40", None, 10**400]),
     (("config", "hidden"), [0, 10**9, 10**400, "8", math.nan]),
     (("config", "no_such_setting"), [1]),
     (("config", "balanced"), ["no", 0]),
@@ -133,7 +134,7 @@ ADDRESSES = [
     (("model", "strict"), ["no", 1, None]),
     (("model", "least_probability"), [0, 1, math.nan, "0.1"]),
     (("history",), [{}, "none", [1], [{"step": "x"}], [{"a": 1}]]),
-    (("version",), ["4", 4.7, 3, None]),
+    (("version",), ["5", 5.7, 4, None]),
     (("config", "steps_of_return"), [10**12, 10**4]),
     (("config", "local_episodes"), [10**12]),
     (("config", "local_batch"), [10**12]),
@@ -180,6 +181,15 @@ def test_weights_that_are_no_numbers_or_of_other_sizes_are_refused(saved, tmp_pa
         if len(outer[name]["shape"]) > 1:
             turned = {**outer, name: {**outer[name], "shape": flat}}
             refused(tmp_path / "turned", signed(turned, json.dumps(header), tensors))
+
+
+@pytest.mark.parametrize("code", [3.0, -1.0, 0.5])
+def test_a_training_row_with_a_category_that_there_is_not_is_refused(saved, tmp_path, code):
+    outer, header, tensors = parts(saved[1])
+    first, _ = outer["neighbours"]["data_offsets"]
+    town = slice(first + 16, first + 24)  # the third number of the first row
+    changed = tensors[: town.start] + struct.pack("<d", code) + tensors[town.stop :]
+    assert "category" in refused(tmp_path / "row", signed(outer, json.dumps(header), changed))
 
 
 def test_a_file_that_claims_a_huge_agent_is_refused_before_it_is_made(saved, tmp_path):

@@ -1,5 +1,6 @@
 """Facts about what is written and read back: nothing is lost, and nothing that was changed is believed."""
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,30 @@ def test_how_well_the_world_model_knows_the_model_comes_back(saved: tuple[ReLAX,
     agreement = ReLAX.load(path, model=Cautious()).world_model_.agreement
     assert agreement == explainer.world_model_.agreement
     assert agreement.rows > 0
+
+
+def three_high(rows: Any) -> Any:
+    return (np.asarray(rows)[:, :3] > 0).all(axis=1).astype(int)
+
+
+def test_training_rows_come_back_and_rescue_the_same_queries(tmp_path: Path) -> None:
+    options = {"config": replace(TINY, training="model"), "rows_per_instance": 8, "rescue_rows": 3000}
+    explainer = ReLAX(three_high, **options, progress=False, max_changes=3).fit(ROWS)
+    explainer.save(tmp_path / "agent")
+    again = ReLAX.load(tmp_path / "agent", model=three_high)
+    assert again.neighbours_.rows.tolist() == explainer.neighbours_.rows.tolist() == np.unique(ROWS, axis=0).tolist()
+    assert again.rescue_rows == 3000
+    first, second = explainer.explain(ROWS), again.explain(ROWS)
+    assert "near row" in first.stage
+    assert first.values.tolist() == second.values.tolist() and first.stage.tolist() == second.stage.tolist()
+
+
+def test_without_the_fallback_no_training_row_is_written(saved: tuple[ReLAX, Path], tmp_path: Path) -> None:
+    explainer = copy.copy(saved[0]).set_params(fallback=False)
+    explainer.save(tmp_path / "agent")
+    again = ReLAX.load(tmp_path / "agent", model=Cautious())
+    assert len(again.neighbours_) == 0
+    assert again.explain(ROWS[:9]).values.tolist() == explainer.explain(ROWS[:9]).values.tolist()
 
 
 def test_a_file_in_which_a_bit_was_flipped_is_refused(saved: tuple[ReLAX, Path], tmp_path: Path) -> None:

@@ -9,10 +9,12 @@ import pytest
 from sklearn.metrics import pairwise_distances
 
 from relax_plugin import FeatureSpace, Goal
-from relax_plugin.arrays import Integers
-from relax_plugin.baselines import nearest_ct
-from relax_plugin.baselines.nearest_ct import ROUNDS, NearestCT, _l1_columns
+from relax_plugin.arrays import Booleans, Floats, Integers, Values
+from relax_plugin.baselines.nearest_ct import ROUNDS, NearestCT
+from relax_plugin.blackbox import Answer
 from relax_plugin.problem import Problem
+from relax_plugin.search import neighbours
+from relax_plugin.search.neighbours import _l1_columns
 
 RNG = np.random.default_rng(3)
 ROWS = 400
@@ -37,32 +39,36 @@ class Unchunked(NearestCT):
     """The formula over all queries and all training rows at once."""
 
     def _learn_answers(self) -> None:
-        self.answers_ = self.blackbox_.ask(self.neighbours_)
+        self.answered_ = Formula(self.neighbours_.rows, self.blackbox_.ask(self.neighbours_.rows))
 
-    def _order(self, problem: Problem) -> tuple[Integers, Integers]:
+
+class Formula:
+    """Training rows and their answers, sorted as a whole: what `AnsweredRows` is compared with."""
+
+    def __init__(self, rows: Values, answers: Answer) -> None:
+        self.rows, self.answers = rows, answers
+
+    def nearest(self, problem: Problem, count: int) -> tuple[Integers, Integers]:
         movable = np.asarray(~np.broadcast_to(problem.limits.frozen, problem.start.shape).all(axis=0))
         queries = _l1_columns(problem.space, problem.start, movable)
-        distance = pairwise_distances(
-            queries, _l1_columns(problem.space, self.neighbours_, movable), metric="manhattan"
-        )
-        answers = self.answers_.take(np.tile(np.arange(len(self.neighbours_)), len(problem)))
-        met = problem.goal.take(np.repeat(np.arange(len(problem)), len(self.neighbours_))).met(answers)
+        distance = pairwise_distances(queries, _l1_columns(problem.space, self.rows, movable), metric="manhattan")
+        answers = self.answers.take(np.tile(np.arange(len(self.rows)), len(problem)))
+        met = problem.goal.take(np.repeat(np.arange(len(problem)), len(self.rows))).met(answers)
         distance[~met.reshape(distance.shape)] = np.inf
-        most = min(distance.shape[1], sum(ROUNDS) + len(self.space_))
-        nearest = np.argpartition(distance, most - 1, axis=1)[:, :most]
-        inner = np.argsort(np.take_along_axis(distance, nearest, axis=1), axis=1, kind="stable")
-        return np.take_along_axis(nearest, inner, axis=1), np.minimum(np.isfinite(distance).sum(axis=1), most)
+        order = np.argsort(distance, axis=1, kind="stable")[:, :count]
+        return order, np.minimum(np.isfinite(distance).sum(axis=1), order.shape[1])
 
 
 class Compared(NearestCT):
     """Compares every order it makes with that formula's."""
 
-    def _order(self, problem: Problem) -> tuple[Integers, Integers]:
-        made = super()._order(problem)
-        expected = Unchunked._order(self, problem)  # type: ignore[arg-type]
+    def _nearest(self, problem: Problem, n: int) -> tuple[Floats, Booleans]:
+        made = self.answered_.nearest(problem, sum(ROUNDS) + len(self.space_))
+        formula = Formula(self.neighbours_.rows, self.answered_.answers)
+        expected = formula.nearest(problem, sum(ROUNDS) + len(self.space_))
         np.testing.assert_array_equal(made[0], expected[0])
         np.testing.assert_array_equal(made[1], expected[1])
-        return made
+        return super()._nearest(problem, n)
 
 
 @pytest.fixture(
@@ -71,7 +77,7 @@ class Compared(NearestCT):
 def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of one query, of a few that divide nothing evenly, and everything in one."""
     for name, size in zip(("DISTANCES", "TRAINING_CHUNK", "ASKED"), request.param, strict=True):
-        monkeypatch.setattr(nearest_ct, name, size)
+        monkeypatch.setattr(neighbours, name, size)
 
 
 @pytest.mark.slow
@@ -136,7 +142,7 @@ def test_memory_does_not_grow_with_queries_times_training_rows() -> None:
 
 
 def test_the_model_is_not_asked_about_all_training_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nearest_ct, "ASKED", 150)
+    monkeypatch.setattr(neighbours, "ASKED", 150)
     sizes = []
 
     def model(asked: Any) -> Any:

@@ -1,5 +1,6 @@
 """Facts about what a row may become: the ends of each feature, the projection, and each constraint by itself."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,12 @@ def test_what_changes_a_frozen_feature_is_not_kept() -> None:
 def test_a_category_that_may_not_be_chosen_is_not_kept() -> None:
     space = grades(bounds={"grade": ["low", "high"]})
     assert [kept(space, code, 0.0) for code in (1.0, 2.0, 3.0, 1.5)] == [False, True, False, False]
+
+
+def test_no_rows_with_categories_of_their_own_are_projected_to_none() -> None:
+    limits = grades().limits()
+    none = replace(limits, choices=limits.choices[:0])
+    assert none.project(np.zeros((0, 1)), np.zeros((0, 1))).shape == (0, 1)
 
 
 @pytest.mark.parametrize(("value", "expected"), [(1 / 3, True), (2 / 3, True), (0.3334, False), (0.5, False)])

@@ -11,7 +11,9 @@ from relax_plugin.errors import InputError
 from relax_plugin.problem import Problem
 from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.greedy import Moves
-from relax_plugin.search.searcher import FALLBACK_VALUES, Searcher, check_search_options
+from relax_plugin.search.neighbours import Neighbours
+from relax_plugin.search.rescue import QUANTILES, Rescue
+from relax_plugin.search.searcher import Searcher, check_search_options
 from relax_plugin.search.state import Episodes, Observer
 
 
@@ -36,8 +38,8 @@ def searched(problem: Problem, barren: bool = False, fallback: bool = True) -> t
     """What is proposed, and for each search whether it was the wider one."""
     observer = Observer(problem.space, ActionTable(problem.space), problem.max_changes, 1.0)
     ranking = Ranking(observer, barren)
-    moves = Moves.quantiles(TRAINING, problem.space, FALLBACK_VALUES)
-    return Searcher(ranking, observer, moves, 40, fallback).search(problem), ranking.wide
+    rescue = Rescue(Neighbours.of(TRAINING), Moves.quantiles(TRAINING, problem.space, QUANTILES), 1000)
+    return Searcher(ranking, observer, 40, rescue if fallback else None).search(problem), ranking.wide
 
 
 def test_what_the_search_solves_is_searched_once() -> None:
@@ -48,10 +50,10 @@ def test_what_the_search_solves_is_searched_once() -> None:
     assert (problem.spent <= 40).all()
 
 
-def test_what_it_leaves_is_searched_wider_and_then_greedily() -> None:
+def test_what_it_leaves_is_searched_wider_and_then_rescued() -> None:
     made, wide = searched(problem_of(lambda x: x[:, 0] / 5, ORIGIN), barren=True)
     assert wide == [False, True]
-    assert made.offered.all() and (made.stage == "fallback").all()
+    assert made.offered.all() and (made.stage == "greedy").all()
     assert made.values[0, 0, 0] >= 5
 
 
@@ -68,8 +70,16 @@ def test_it_says_how_many_changes_would_do() -> None:
     assert made.note.tolist() == ["none was found within 1 changes; 2 would do"]
 
 
-@pytest.mark.parametrize(("rows", "fallback"), [(7, True), (2.5, True), (10**10, True), ("40", True), (40, 1)])
-def test_wrong_options_are_refused_by_a_sentence(rows: Any, fallback: Any) -> None:
-    check_search_options(40, False)
-    with pytest.raises(InputError, match=r"^(rows_per_instance|fallback) is .* must be .*\.$"):
-        check_search_options(rows, fallback)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("rows_per_instance", value) for value in (7, 2.5, 10**10, "40")),
+        *(("rescue_rows", value) for value in (-1, 0.5, 10**10, None, True)),
+        ("fallback", 1),
+    ],
+)
+def test_wrong_options_are_refused_by_a_sentence(name: str, value: Any) -> None:
+    right = {"rows_per_instance": 40, "fallback": False, "rescue_rows": 0}
+    check_search_options(**right)
+    with pytest.raises(InputError, match=rf"^{name} is .* must be .*\.$"):
+        check_search_options(**right | {name: value})

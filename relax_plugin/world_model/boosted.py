@@ -1,0 +1,235 @@
+"""Boosted small trees as tables of bits: the world model that follows the steps of forests and of boosting.
+
+A tree has at most eight leaves, so that the leaves a row can still reach are one byte. Which of them one feature's
+value leaves reachable is looked up; all features together leave one. Moving one feature is then one lookup more, and
+what the other features leave is computed once for all moves of a row.
+"""
+
+from typing import Any
+
+import numpy as np
+from sklearn.tree import DecisionTreeRegressor
+
+from relax_plugin.arrays import Array, Floats, Integers, Values
+from relax_plugin.errors import InputError
+from relax_plugin.features import FeatureSpace
+from relax_plugin.world_model.network import refuse_other_shapes
+
+TREES = 100
+LEAVES = 8  # a byte
+RATE = 0.15  # share of each tree's answer that is added
+LEAST_IN_A_LEAF = 3  # rows
+SHARE_OF_ROWS = 0.7  # that each tree sees
+SHARE_OF_FEATURES = 0.5  # that each split looks at; of wide tables fewer, but:
+MOST_FEATURES = 16
+LEAST_FEATURES = 4
+MOST_PIECES = 10_000  # of a feature in a file: far more than the thresholds of all trees
+CELLS_AT_ONCE = 400_000  # bytes of one lookup: what fits a processor's cache
+CELLS_OF_STATES = 8_000_000  # bytes kept of what the features of states leave reachable
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+class BoostedTrees:
+    """Regression trees, each fitted to what those before it left; several targets share the splits."""
+
+    def __init__(self, space: FeatureSpace, values: Values, seed: int = 0) -> None:
+        self.space = space
+        self.rng = np.random.default_rng(seed)
+        self.grown: list[Any] = []
+        self.base = np.zeros(0)
+        self.thresholds: list[Array | None] = []  # of each number, between whose values its pieces lie
+        self.masks: list[Bytes] = []  # what each piece of a feature, or category, leaves reachable (pieces, trees)
+
+    def fit(self, values: Values, targets: Floats, share: float = 1.0) -> "BoostedTrees":
+        """Grow this share of all trees, after those grown before, to what is left of the targets."""
+        columns = np.ascontiguousarray(self._columns(values), dtype=np.float32)
+        looked_at = min(SHARE_OF_FEATURES, MOST_FEATURES / columns.shape[1])
+        looked_at = min(max(looked_at, LEAST_FEATURES / columns.shape[1]), 1.0)
+        if not self.grown:
+            self.base = targets.mean(axis=0)
+        left = targets - self.base
+        for grown in self.grown:
+            left = left - RATE * grown.predict(columns).reshape(left.shape)
+        for _ in range(min(round(share * TREES), TREES - len(self.grown))):
+            rows = self.rng.permutation(len(columns))[: max(int(SHARE_OF_ROWS * len(columns)), 2)]
+            tree = DecisionTreeRegressor(
+                max_leaf_nodes=LEAVES,
+                min_samples_leaf=LEAST_IN_A_LEAF,
+                max_features=looked_at,
+                random_state=int(self.rng.integers(2**31)),
+            )
+            grown = tree.fit(columns[rows], left[rows], check_input=False).tree_
+            left = left - RATE * grown.predict(columns).reshape(left.shape)
+            self.grown.append(grown)
+        self._tabulate(self.grown)
+        return self
+
+    def predict(self, values: Values) -> Floats:
+        """Targets of rows (rows, targets)."""
+        size = max(CELLS_AT_ONCE // self.count, 1)
+        parts = [self._leaves(values[first : first + size]) for first in range(0, len(values), size)]
+        return np.concatenate(parts) + self.base if parts else np.empty((0, len(self.base)))
+
+    def table(self, feature: Integers, value: Floats) -> Bytes:
+        """What `predict_moves` needs of each move: what it leaves reachable (moves, trees)."""
+        made = np.empty((len(feature), self.count), dtype=np.uint8)
+        for j in np.unique(feature):
+            made[feature == j] = self._reachable(int(j), value[feature == j])
+        return made
+
+    def predict_moves(self, states: Values, feature: Integers, table: Bytes, chosen: Integers | None = None) -> Floats:
+        """Targets of every state with one feature moved (states, moves, targets); or of the moves `chosen` for each."""
+        count = len(feature) if chosen is None else chosen.shape[1]
+        result = np.empty((len(states), count, len(self.base)), dtype=np.float32)
+        several = max(CELLS_OF_STATES // (states.shape[1] * self.count), 1)
+        few = max(CELLS_AT_ONCE // (count * self.count), 1)
+        for first in range(0, len(states), several):
+            others = self._left_by_the_others(states[first : first + several])
+            for start in range(0, len(others), few):
+                part = others[start : start + few]
+                at = slice(first + start, first + start + len(part))
+                if chosen is None:
+                    reachable = part[:, feature] & table
+                else:
+                    of = np.take_along_axis(part, feature[chosen[at]][:, :, None], axis=1)
+                    reachable = of & table[chosen[at]]
+                result[at] = self._sum(reachable)
+        return np.asarray(result + self.base.astype(np.float32))
+
+    def predict_changed(self, states: Values, row: Integers, feature: Integers, value: Floats) -> Floats:
+        """Targets of the rows `states[row]` with one `feature` of each at another `value` (changes, targets)."""
+        result = np.empty((len(row), len(self.base)))
+        if not len(row):
+            return result
+        others = self._left_by_the_others(states)
+        order = np.argsort(feature, kind="stable")
+        for of_one in np.split(order, np.flatnonzero(np.diff(feature[order])) + 1):
+            j = int(feature[of_one[0]])
+            result[of_one] = self._sum(others[row[of_one], j] & self._reachable(j, value[of_one]))
+        return result + self.base
+
+    def arrays(self) -> dict[str, Any]:
+        """All that a file must hold to restore the fitted trees: what each piece of a feature leaves reachable."""
+        thresholds = [own for own in self.thresholds if own is not None]
+        return {
+            "base": self.base,
+            "leaves": self.values[:, 1 << np.arange(LEAVES)],
+            "masks": np.concatenate(self.masks),
+            "thresholds": np.concatenate([np.zeros(0), *thresholds]),
+            "pieces": np.array([len(mask) for mask in self.masks]),
+        }
+
+    def load(self, arrays: dict[str, Any], outputs: int) -> None:
+        """Take over what `arrays` gave, if it can be that of trees for this space."""
+        pieces, number = arrays.get("pieces", np.zeros(0)), len(arrays.get("leaves", ()))
+        numeric = ~self.space.is_categorical
+        if (
+            pieces.shape != (len(self.space),)
+            or pieces.dtype != np.int64
+            or not ((pieces > 0) & (pieces < MOST_PIECES)).all()
+        ):
+            raise InputError("the world model's pieces of features are not whole numbers from 1 on, one a feature.")
+        if not (pieces[~numeric] == np.diff(self.space.category_offsets)[~numeric]).all():
+            raise InputError("the world model has other categories than its space.")
+        shapes = {
+            "base": (outputs,),
+            "leaves": (number, LEAVES, outputs),
+            "masks": (int(pieces.sum()), number),
+            "thresholds": (int((pieces[numeric] - 1).sum()),),
+            "pieces": (len(self.space),),
+        }
+        refuse_other_shapes(shapes, arrays)
+        if arrays["masks"].dtype != np.uint8:
+            raise InputError("the world model's masks are no bytes.")
+        self.count, self.base = number, arrays["base"]
+        self.values = np.zeros((number, 256, outputs), dtype=np.float32)
+        self.values[:, 1 << np.arange(LEAVES)] = arrays["leaves"]
+        self.offset = (256 * np.arange(number)).astype(np.int32)
+        self.masks = np.split(arrays["masks"], np.cumsum(pieces)[:-1])
+        own = iter(np.split(arrays["thresholds"], np.cumsum(pieces[numeric] - 1)[:-1]))
+        self.thresholds = [next(own) if is_number else None for is_number in numeric]
+
+    def _columns(self, values: Values) -> Array:
+        """What the trees split: numbers as they are, a column for each category."""
+        made = []
+        self.owner, self.category = [], []  # of each column: its feature, and its category or -1
+        for j, feature in enumerate(self.space.features):
+            codes = range(len(feature.categories)) if feature.kind == "categorical" else [-1]
+            for code in codes:
+                made.append(values[:, j] if code < 0 else values[:, j] == code)
+                self.owner.append(j)
+                self.category.append(code)
+        return np.column_stack(made)
+
+    def _tabulate(self, trees: list[Any]) -> None:
+        """Turn trees into what each value of a feature leaves reachable, and leaves into their values."""
+        self.count = len(trees)
+        self.values = np.zeros((self.count, 256, len(self.base)), dtype=np.float32)
+        splits: list[list[tuple[float, int, int, int, int]]] = [[] for _ in self.space.features]
+        for number, tree in enumerate(trees):
+            below = self._leaves_below(tree, number)
+            for node in np.flatnonzero(tree.children_left >= 0):
+                column = tree.feature[node]
+                sides = int(below[tree.children_left[node]]), int(below[tree.children_right[node]])
+                split = (float(tree.threshold[node]), self.category[column], number, *sides)
+                splits[self.owner[column]].append(split)
+        self.thresholds, self.masks = [], []
+        for feature, own in zip(self.space.features, splits, strict=True):
+            threshold, category, tree_of, left, right = np.array(own).reshape(-1, 5).T
+            if feature.kind == "categorical":
+                goes_right = np.arange(len(feature.categories))[:, None] == category
+                self.thresholds.append(None)
+            else:
+                distinct = np.unique(threshold)
+                goes_right = np.arange(len(distinct) + 1)[:, None] > np.searchsorted(distinct, threshold)
+                self.thresholds.append(distinct)
+            mask = np.full((len(goes_right), self.count), 255, dtype=np.uint8)
+            # Whoever goes right can reach no leaf of the left side, and the reverse.
+            left_over = np.where(goes_right, 255 - left, 255 - right).astype(np.uint8)
+            for place, grower in enumerate(tree_of.astype(int)):
+                mask[:, grower] &= left_over[:, place]
+            self.masks.append(mask)
+        self.offset = (256 * np.arange(self.count)).astype(np.int32)
+
+    def _leaves_below(self, tree: Any, number: int) -> Integers:
+        """The leaves below each node as bits; their values are noted."""
+        below, leaves = np.zeros(tree.node_count, dtype=np.int64), np.flatnonzero(tree.children_left < 0)
+        below[leaves] = 1 << np.arange(len(leaves))
+        self.values[number, below[leaves]] = RATE * tree.value[leaves].reshape(len(leaves), -1)
+        for node in np.flatnonzero(tree.children_left >= 0)[::-1]:  # scikit-learn numbers children after their parent
+            below[node] = below[tree.children_left[node]] | below[tree.children_right[node]]
+        return below
+
+    def _reachable(self, j: int, column: Floats) -> Bytes:
+        """What the values of one feature leave reachable (rows, trees)."""
+        thresholds = self.thresholds[j]
+        if thresholds is None:
+            return self.masks[j][column.astype(np.int64)]
+        return self.masks[j][np.searchsorted(thresholds, column.astype(np.float32).astype(np.float64))]
+
+    def _leaves(self, values: Values) -> Floats:
+        reachable = np.full((len(values), self.count), 255, dtype=np.uint8)
+        for j in range(values.shape[1]):
+            reachable &= self._reachable(j, values[:, j])
+        return self._sum(reachable)
+
+    def _left_by_the_others(self, states: Values) -> Bytes:
+        """What all features but one leave reachable (states, features, trees): products from both sides."""
+        own = [self._reachable(j, states[:, j]) for j in range(states.shape[1])]
+        made = np.empty((len(states), len(own), self.count), dtype=np.uint8)
+        before = np.full((len(states), self.count), 255, dtype=np.uint8)
+        for j, mine in enumerate(own):
+            made[:, j] = before
+            before = before & mine
+        behind = np.full((len(states), self.count), 255, dtype=np.uint8)
+        for j in reversed(range(len(own))):
+            made[:, j] &= behind
+            behind = behind & own[j]
+        return made
+
+    def _sum(self, reachable: Bytes) -> Floats:
+        """The sum over trees of the one leaf that is left of each."""
+        index = reachable + self.offset
+        flat = self.values.reshape(-1, len(self.base))
+        return np.asarray(np.take(flat[:, 0], index).sum(-1)[..., None] if len(self.base) == 1 else flat[index].sum(-2))

@@ -1,0 +1,111 @@
+"""Changes: proposals for many queries as short lists of changes, since of five hundred features five change."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from relax_plugin.arrays import Array, Booleans, Integers, Values
+from relax_plugin.features import FeatureSpace
+
+REACH = 1.4  # standard deviations over which errors of a world model are alike
+CATEGORY = np.float32(np.sqrt(2.0))  # length of a changed category: as far as its one-hot columns move
+
+
+@dataclass
+class Changes:
+    """Proposals of each query; unused places have feature -1 and length 0.
+
+    The places come first, so that sums over the few of them are sums of whole arrays.
+
+    Attributes
+    ----------
+    feature, value, length : arrays (places, queries, proposals)
+        `length` is signed, in standard deviations.
+    gap : array (queries, proposals)
+        As imagined; infinite where there is no proposal.
+    """
+
+    feature: Array
+    value: Array
+    length: Array
+    gap: Array
+
+    @classmethod
+    def none(cls, places: int, queries: int, proposals: int) -> "Changes":
+        shape = (places, queries, proposals)
+        nothing, length = np.full(shape, -1, dtype=np.int32), np.zeros(shape, dtype=np.float32)
+        return cls(nothing, np.zeros(shape), length, np.full(shape[1:], np.inf, dtype=np.float32))
+
+    @property
+    def count(self) -> Integers:
+        return np.asarray((self.feature >= 0).sum(axis=0))
+
+    def distance(self, space: FeatureSpace) -> Array:
+        """L1 in standard deviations; a changed category counts 1."""
+        length = np.abs(self.length)
+        if space.is_categorical.any():
+            length = np.where(space.is_categorical[self.feature] & (self.feature >= 0), 1.0, length)
+        return np.asarray(length.sum(axis=0))
+
+    def of(self, queries: Any) -> "Changes":
+        """The proposals of some of the queries."""
+        return Changes(self.feature[:, queries], self.value[:, queries], self.length[:, queries], self.gap[queries])
+
+    def at(self, position: Integers) -> "Changes":
+        """Of each query the proposals at these positions (queries, some)."""
+        query = np.arange(len(position))[:, None]
+        return Changes(*(array[..., query, position] for array in vars(self).values()))
+
+    def beside(self, other: "Changes") -> "Changes":
+        """Both, as proposals of the same queries."""
+        places = max(len(self.feature), len(other.feature))
+        pairs = zip(vars(self._with(places)).values(), vars(other._with(places)).values(), strict=True)
+        return Changes(*(np.concatenate(pair, axis=-1) for pair in pairs))
+
+    def _with(self, places: int) -> "Changes":
+        more = places - len(self.feature)
+        if more == 0:
+            return self
+        empty = Changes.none(more, *self.gap.shape)
+        return Changes(
+            np.concatenate([self.feature, empty.feature]),
+            np.concatenate([self.value, empty.value]),
+            np.concatenate([self.length, empty.length]),
+            self.gap,
+        )
+
+    def rows(self, start: Values, position: Integers) -> Values:
+        """One proposal of each query as a row."""
+        rows, query = start.copy(), np.arange(len(start))
+        for feature, value in zip(self.feature, self.value, strict=True):
+            changed = np.flatnonzero(feature[query, position] >= 0)
+            at = position[changed]
+            rows[changed, feature[changed, at]] = value[changed, at]
+        return rows
+
+    def alike(self, one: "Changes", is_categorical: Booleans) -> Array:
+        """How alike the world model's errors are at every proposal and at one proposal of its query; 1: the same."""
+        squared = (self.length**2).sum(axis=0) + (one.length**2).sum(axis=0)
+        mixed = bool(is_categorical.any())
+        for feature, value, length in zip(one.feature, one.value, one.length, strict=True):
+            twice = 2.0 * length
+            for mine, its_value, its_length in zip(self.feature, self.value, self.length, strict=True):
+                common = np.where(mine == feature, its_length * twice, 0.0)
+                if mixed:  # two other categories of one feature agree in not being the query's own
+                    other = is_categorical[feature] & (its_value != value)
+                    common = np.where(other, 0.5 * common, common)
+                squared -= common
+        return nearness(squared)
+
+
+def nearness(squared: Array) -> Array:
+    """How alike a world model's errors at two rows are, by their squared distance in standard deviations."""
+    return np.asarray(np.exp(squared * (-0.5 / REACH**2)))
+
+
+def largest(array: Array, count: int) -> Integers:
+    """Positions of the largest `count` of each row."""
+    if count >= array.shape[1]:
+        return np.tile(np.arange(array.shape[1]), (len(array), 1))
+    return np.argpartition(-array, count - 1, axis=1)[:, :count]

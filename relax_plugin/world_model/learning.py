@@ -1,0 +1,102 @@
+"""Learning a world model: which rows the model is asked about, half of them where a search in imagination goes."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from relax_plugin.arrays import Values
+from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.goal import BoundGoal, Goal
+from relax_plugin.problem import Problem
+from relax_plugin.search.greedy import Moves
+from relax_plugin.world_model.belief import expected_improvement
+from relax_plugin.world_model.model import LEAST_ERROR, Agreement, WorldModel
+from relax_plugin.world_model.proposals import VALUES, Imagination
+from relax_plugin.world_model.sampling import QUANTILES, Mixing, mixtures, moved
+
+ENOUGH = 0.0  # share of variance explained where a search goes, from which on a world model is good enough
+ENOUGH_LABELS = 0.55  # share of equal labels there, in the worst class, from which on it is
+ACTIVE = 0.6  # share of the rows that are asked where the search goes,
+ROUNDS = 2  # in so many rounds, each with what was learned before it
+FIRST = 0.4  # share of the effort of fitting that is spent before the first of them
+CURIOSITY = 0.5  # how far chance decides which proposal is asked about
+
+
+def imagine(
+    blackbox: BlackBox,
+    values: Values,
+    known: tuple[Values, Answer],
+    rows: int,
+    goal: Goal,
+    max_changes: int,
+    mixing: Mixing,
+    rng: np.random.Generator,
+) -> WorldModel:
+    """A world model fitted to what is known of the model and to at most `rows` further model rows.
+
+    The first half of them are rows like the training rows, moved as a search moves them. For the others the search is
+    run in imagination from training rows, and the model is asked about what it would propose.
+    """
+    space = blackbox.space
+    assert space is not None
+    seen, answer = known
+    left = rows // blackbox.rows_per_question
+    active = int(left * ACTIVE)
+    world = WorldModel(blackbox, values, int(rng.integers(2**31)))
+    moves = Moves.quantiles(values, space, QUANTILES)
+    fresh = moved(mixtures(values, space, mixing, rng, left - active), space, moves, rng)
+    seen, answer = np.concatenate([seen, fresh]), Answer.joined(answer, blackbox.ask(fresh))
+    world.fit(seen, answer, FIRST)
+    world.error = max(CURIOSITY * float(world.targets.of(answer).std()), LEAST_ERROR)
+    for part in np.array_split(np.arange(active), ROUNDS):
+        proposed = _proposed(world, values, goal, max_changes, len(part), rng)
+        told = blackbox.ask(proposed)
+        if len(part):
+            world.judge(proposed, told)
+        seen, answer = np.concatenate([seen, proposed]), Answer.joined(answer, told)
+        world.fit(seen, answer, (1.0 - FIRST) / ROUNDS)
+    return world
+
+
+def good_enough(agreement: Agreement) -> bool:
+    """Whether a world model agrees with the model well enough, in its worst class too, to train an agent in it."""
+    return agreement.explained >= ENOUGH and not agreement.worst < ENOUGH_LABELS
+
+
+def _proposed(
+    world: WorldModel, values: Values, goal: Goal, max_changes: int, count: int, rng: np.random.Generator
+) -> Values:
+    """What a search in imagination would ask first, from random training rows; some chance keeps it curious."""
+    start = values[rng.integers(0, len(values), count)]
+    before = world.targets.answer(world.predict(start))
+    goals = random_goals(goal, world.blackbox, before, rng)
+    spent, limits = np.zeros(count, dtype=np.int64), world.space.limits()
+    problem = Problem(world.space, world.blackbox, start, before, goals, limits, max_changes, spent)
+    moves = Moves.quantiles(values, world.space, VALUES)
+    proposals = Imagination(world, problem, moves).propose()
+    none = np.full(count, np.inf)
+    promise = expected_improvement(
+        proposals.gap, world.error, proposals.count, proposals.distance(world.space), none, none
+    )
+    noisy = np.log(promise + 1e-12) + CURIOSITY * rng.gumbel(size=promise.shape)
+    return proposals.rows(start, noisy.argmax(axis=1))
+
+
+def random_goals(goal: Goal, blackbox: BlackBox, answer: Answer, rng: np.random.Generator) -> BoundGoal:
+    """A goal for each row: of several classes half are targeted, so that what is learned serves both kinds of goal."""
+    if blackbox.task == "regression":
+        return goal.bind(blackbox, answer)
+    untargeted = Goal.flip(min_probability=goal.min_probability).bind(blackbox, answer)
+    untargeted = replace(untargeted, avoided=None)
+    assert untargeted.wanted is not None
+    classes = untargeted.wanted.shape[1]
+    if classes <= 2:
+        return untargeted
+    target = rng.integers(0, classes, len(answer))
+    if goal.kind == "to" and not isinstance(goal.label, tuple):
+        fixed = goal.bind(blackbox, answer).wanted
+        assert fixed is not None
+        target = np.where(rng.random(len(answer)) < 0.5, fixed.argmax(axis=1), target)
+    targeted = target[:, None] == np.arange(classes)
+    pick = (rng.random(len(answer)) < 0.5)[:, None]
+    return replace(untargeted, wanted=np.where(pick, targeted, untargeted.wanted))

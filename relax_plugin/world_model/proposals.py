@@ -1,0 +1,192 @@
+"""Proposals: complete answers found in imagination, a few changes each, before the model is asked about any of them.
+
+All single moves of a query are looked at for free: quantiles of every number, the bounds, every category. The best
+ones are widened change by change.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
+from relax_plugin.features import FeatureSpace
+from relax_plugin.limits import Limits
+from relax_plugin.problem import Problem
+from relax_plugin.search.greedy import Moves
+from relax_plugin.world_model.belief import expected_improvement
+from relax_plugin.world_model.changes import CATEGORY, Changes, largest, nearness
+from relax_plugin.world_model.model import WorldModel
+
+VALUES = 6  # quantiles of each number that are looked at
+DEPTH = 12  # changes of a proposal at most, whatever `max_changes` says
+BEAM = 4  # states from which proposals are widened
+WIDENED_BY = 32  # best single moves that widen them
+KEPT = 24  # proposals of each number of changes
+SURE = 2.0  # errors of the world model beyond the goal at which a proposal needs no further changes
+MOST_BOUNDS = 8  # bounds of a feature that are looked at, where every row has its own
+
+
+@dataclass
+class Single:
+    """All single moves of a batch: what they set, who may make them, how long they are."""
+
+    feature: Integers  # (moves,), ascending
+    value: Floats  # (moves,)
+    table: Any  # of the world model
+    allowed: Booleans  # (queries, moves)
+    length: Array  # (queries, moves), as in Changes
+    cost: Floats  # (queries, moves): L1
+
+    @classmethod
+    def of(cls, problem: Problem, moves: Moves, world: WorldModel) -> "Single":
+        space, start = problem.space, problem.start
+        feature, value = _values_within(moves, problem.limits, space)
+        low, high = problem.span
+        here = start[:, feature]
+        allowed = (value != here) & (value >= low[:, feature]) & (value <= high[:, feature])
+        allowed &= ~problem.limits.frozen[:, feature]
+        categorical = space.is_categorical[feature]
+        length = ((value - here) / space.scale[feature]).astype(np.float32)
+        cost = np.abs(length)
+        if categorical.any():
+            at = np.flatnonzero(categorical)
+            position = problem.limits.category_offsets[feature[at]] + value[at].astype(np.int64)
+            allowed[:, at] &= problem.limits.choices[:, position]
+            length[:, at], cost[:, at] = CATEGORY, 1.0
+        return cls(feature, value, world.table(feature, value), allowed, length, cost)
+
+    def changes(self, move: Integers, gap: Floats) -> Changes:
+        """Lists of moves (places, queries, proposals) as changes."""
+        there, query = move >= 0, np.arange(move.shape[1])[:, None]
+        return Changes(
+            np.where(there, self.feature[move], -1).astype(np.int32),
+            np.where(there, self.value[move], 0.0),
+            np.where(there, self.length[query, move], np.float32(0.0)),
+            gap,
+        )
+
+
+def _values_within(moves: Moves, limits: Limits, space: FeatureSpace) -> tuple[Integers, Floats]:
+    """The moves' values between the bounds of a batch, and those bounds."""
+    low, high = limits.ends
+    inner = np.clip(moves.value, low.min(axis=0)[moves.feature], high.max(axis=0)[moves.feature])
+    pairs = [np.stack([moves.feature, inner], axis=1)]
+    for ends in (low, high):
+        for j in np.flatnonzero(~space.is_categorical) if len(ends) > 1 else ():
+            own = np.unique(ends[:, j])
+            some = own[np.linspace(0, len(own) - 1, min(len(own), MOST_BOUNDS)).astype(int)]
+            pairs.append(np.stack([np.full(len(some), j), some], axis=1))
+    distinct = np.unique(np.concatenate(pairs), axis=0)
+    return distinct[:, 0].astype(np.int64), distinct[:, 1]
+
+
+@dataclass
+class Front:
+    """The states from which each query's proposals are widened; moves by places (places, queries, states)."""
+
+    move: Integers
+    gap: Floats
+    cost: Floats
+    squared: Floats  # length
+
+    def of(self, queries: Any) -> "Front":
+        return Front(self.move[:, queries], self.gap[queries], self.cost[queries], self.squared[queries])
+
+
+class Imagination:
+    """One search for proposals: the world model, the queries, their single moves."""
+
+    def __init__(self, world: WorldModel, problem: Problem, moves: Moves, beam: int | None = None) -> None:
+        self.world, self.problem, self.beam = world, problem, beam or BEAM
+        self.single = Single.of(problem, moves, world)
+        # What the model answered to the query itself corrects the world model there, less the farther one goes.
+        self.correction = (problem.gap - world.gap(problem.goal, problem.start)).astype(np.float32)
+
+    def propose(self) -> Changes:
+        """Complete answers of each query: those of one change, of two, ..., until one is sure to be valid."""
+        problem, single = self.problem, self.single
+        most = min(problem.max_changes, DEPTH)
+        everyone = np.arange(len(problem))
+        gap = self._gap(problem.start, everyone, None, single.allowed, single.length**2)
+        best = largest(self._promise(gap, single.cost, 1), KEPT)
+        found = [(everyone, best[None], np.take_along_axis(gap, best, 1))]
+        live = np.flatnonzero(gap.min(axis=1) > -SURE * self.world.error)
+        front = self._best_of_each_feature(gap).of(live)
+        widening = largest(-gap, WIDENED_BY)
+        for depth in range(1, most):
+            if len(live) == 0:
+                break
+            front, best, best_gap = self._widen(front, live, widening[live], depth)
+            found.append((live, best, best_gap))
+            unsure = best_gap.min(axis=1) > -SURE * self.world.error
+            live, front = live[unsure], front.of(unsure)
+        return self._together(found)
+
+    def _together(self, found: list[tuple[Integers, Integers, Floats]]) -> Changes:
+        """The proposals of all numbers of changes side by side; their gaps as the world model alone says."""
+        move = np.full((len(found), len(self.problem), KEPT * len(found)), -1)
+        gap = np.full(move.shape[1:], np.inf, dtype=np.float32)
+        for depth, (live, best, best_gap) in enumerate(found):
+            at = slice(depth * KEPT, depth * KEPT + best_gap.shape[1])
+            move[: depth + 1, live, at], gap[live, at] = best, best_gap
+        changes = self.single.changes(move, gap)
+        changes.gap -= self.correction[:, None] * nearness((changes.length**2).sum(axis=0))
+        return changes
+
+    def _gap(
+        self, states: Values, owner: Integers, chosen: Integers | None, allowed: Booleans, squared: Floats
+    ) -> Floats:
+        """Imagined gaps of states with one move more (states, moves)."""
+        imagined = self.world.predict_moves(states, self.single.feature, self.single.table, chosen)
+        gap = self.world.targets.gap(self.problem.goal.take(owner), imagined)
+        return np.where(allowed, gap + self.correction[owner][:, None] * nearness(squared), np.inf)
+
+    def _promise(self, gap: Floats, cost: Floats, count: int) -> Floats:
+        none = np.full(len(gap), np.inf)
+        return expected_improvement(gap, self.world.error, count, cost, none, none)
+
+    def _best_of_each_feature(self, gap: Floats) -> Front:
+        """For each query one move of each of its most promising features."""
+        first = np.flatnonzero(np.append(True, np.diff(self.single.feature) > 0))
+        ends = np.append(first[1:], len(self.single.feature))
+        best = np.stack([a + gap[:, a:b].argmin(axis=1) for a, b in zip(first, ends, strict=True)], axis=1)
+        best = np.take_along_axis(best, largest(-np.take_along_axis(gap, best, 1), self.beam), 1)
+        length, cost = (np.take_along_axis(array, best, 1) for array in (self.single.length, self.single.cost))
+        return Front(best[None], np.take_along_axis(gap, best, 1), cost, length**2)
+
+    def _widen(self, front: Front, live: Integers, widening: Integers, depth: int) -> tuple[Front, Integers, Floats]:
+        """Widen the states of some queries by one change: the next states, the best proposals and their gaps."""
+        single = self.single
+        queries, states = front.gap.shape
+        owner = np.repeat(live, states)
+        rows, every = self.problem.start[owner], np.arange(len(owner))
+        chosen = np.repeat(widening, states, axis=0)
+        allowed = single.allowed[owner[:, None], chosen] & np.isfinite(front.gap).reshape(-1, 1)
+        for move in front.move.reshape(depth, -1):
+            rows[every, single.feature[move]] = single.value[move]
+            allowed &= single.feature[chosen] != single.feature[move][:, None]
+        _forbid_same_sets(front.move, widening, allowed.reshape(queries, states, -1))
+        squared = front.squared.reshape(-1, 1) + single.length[owner[:, None], chosen] ** 2
+        cost = front.cost.reshape(-1, 1) + single.cost[owner[:, None], chosen]
+        gap = self._gap(rows, owner, chosen, allowed, squared)
+        gap, cost, squared = (array.reshape(queries, -1) for array in (gap, cost, squared))
+
+        def moves(position: Integers) -> Integers:
+            parent, added = position // widening.shape[1], position % widening.shape[1]
+            query = np.arange(queries)[:, None]
+            return np.concatenate([front.move[:, query, parent], widening[query, added][None]])
+
+        best = largest(self._promise(gap, cost, depth + 1), KEPT)
+        near = largest(-gap, self.beam)
+        reached = (np.take_along_axis(array, near, 1) for array in (gap, cost, squared))
+        return Front(moves(near), *reached), moves(best), np.take_along_axis(gap, best, 1)
+
+
+def _forbid_same_sets(move: Integers, widening: Integers, allowed: Booleans) -> None:
+    """Two states widened by what the other has more are one set of changes: the later one is not allowed."""
+    for later in range(1, move.shape[2]):
+        for earlier in range(later):
+            lacking = (move[:, None, :, earlier] != move[None, :, :, later]).all(axis=1)
+            only = np.where(lacking.sum(axis=0) == 1, np.where(lacking, move[:, :, earlier], 0).sum(axis=0), -1)
+            allowed[:, later] &= widening != only[:, None]
