@@ -19,6 +19,7 @@ ENOUGH_LABELS = 0.55  # share of equal labels there, in the worst class, from wh
 ACTIVE = 0.6  # share of the rows that are asked where the search goes,
 ROUNDS = 2  # in so many rounds, each with what was learned before it
 FIRST = 0.4  # share of the effort of fitting that is spent before the first of them
+SURE = 0.5  # errors beyond the goal at which a proposal needs no further changes: here many are looked for
 CURIOSITY = 0.5  # how far chance decides which proposal is asked about
 
 
@@ -73,7 +74,7 @@ def _proposed(
     spent, limits = np.zeros(count, dtype=np.int64), world.space.limits()
     problem = Problem(world.space, world.blackbox, start, before, goals, limits, max_changes, spent)
     moves = Moves.quantiles(values, world.space, VALUES)
-    proposals = Imagination(world, problem, moves).propose()
+    proposals = Imagination(world, problem, moves, sure=SURE).propose()
     none = np.full(count, np.inf)
     promise = expected_improvement(
         proposals.gap, world.error, proposals.count, proposals.distance(world.space), none, none

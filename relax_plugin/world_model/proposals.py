@@ -97,8 +97,9 @@ class Front:
 class Imagination:
     """One search for proposals: the world model, the queries, their single moves."""
 
-    def __init__(self, world: WorldModel, problem: Problem, moves: Moves, beam: int | None = None) -> None:
-        self.world, self.problem, self.beam = world, problem, beam or BEAM
+    def __init__(self, world: WorldModel, problem: Problem, moves: Moves, beam: int = BEAM, sure: float = SURE) -> None:
+        self.world, self.problem, self.beam = world, problem, beam
+        self.enough = -sure * world.error  # the gap at which a query's proposals are not widened further
         self.single = Single.of(problem, moves, world)
         # What the model answered to the query itself corrects the world model there, less the farther one goes.
         self.correction = (problem.gap - world.gap(problem.goal, problem.start)).astype(np.float32)
@@ -111,7 +112,7 @@ class Imagination:
         gap = self._gap(problem.start, everyone, None, single.allowed, single.length**2)
         best = largest(self._promise(gap, single.cost, 1), KEPT)
         found = [(everyone, best[None], np.take_along_axis(gap, best, 1))]
-        live = np.flatnonzero(gap.min(axis=1) > -SURE * self.world.error)
+        live = np.flatnonzero(gap.min(axis=1) > self.enough)
         front = self._best_of_each_feature(gap).of(live)
         widening = largest(-gap, WIDENED_BY)
         for depth in range(1, most):
@@ -119,7 +120,7 @@ class Imagination:
                 break
             front, best, best_gap = self._widen(front, live, widening[live], depth)
             found.append((live, best, best_gap))
-            unsure = best_gap.min(axis=1) > -SURE * self.world.error
+            unsure = best_gap.min(axis=1) > self.enough
             live, front = live[unsure], front.of(unsure)
         return self._together(found)
 
