@@ -15,7 +15,7 @@ from relax_plugin.features import FeatureSpace
 from relax_plugin.world_model.changes import Changes
 
 NOISE = 1e-3  # share of the variance that no answer removes
-PRIOR_ANSWERS = 4.0  # answers that the typical error of the world model is worth when a query's own is estimated
+PRIOR_ANSWERS = 2.0  # answers that the typical error of the world model is worth when a query's own is estimated
 LIKELY = 0.3  # chance of being valid from which on a proposal says how few changes may do
 
 

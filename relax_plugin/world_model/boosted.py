@@ -92,8 +92,9 @@ class BoostedTrees:
                 if chosen is None:
                     reachable = part[:, feature] & table
                 else:
-                    of = np.take_along_axis(part, feature[chosen[at]][:, :, None], axis=1)
-                    reachable = of & table[chosen[at]]
+                    which = feature[chosen[at]] + part.shape[1] * np.arange(len(part))[:, None]
+                    reachable = part.reshape(-1, self.count).take(which, axis=0)
+                    reachable &= table.take(chosen[at], axis=0)
                 result[at] = self._sum(reachable)
         return np.asarray(result + self.base.astype(np.float32))
 

@@ -50,10 +50,10 @@ def imagine(
     world.fit(seen, answer, FIRST)
     world.error = max(CURIOSITY * float(world.targets.of(answer).std()), LEAST_ERROR)
     for part in np.array_split(np.arange(active), ROUNDS):
-        proposed = _proposed(world, values, goal, max_changes, len(part), rng)
+        proposed, goals = _proposed(world, values, goal, max_changes, len(part), rng)
         told = blackbox.ask(proposed)
         if len(part):
-            world.judge(proposed, told)
+            world.judge(proposed, told, goals)
         seen, answer = np.concatenate([seen, proposed]), Answer.joined(answer, told)
         world.fit(seen, answer, (1.0 - FIRST) / ROUNDS)
     return world
@@ -66,8 +66,11 @@ def good_enough(agreement: Agreement) -> bool:
 
 def _proposed(
     world: WorldModel, values: Values, goal: Goal, max_changes: int, count: int, rng: np.random.Generator
-) -> Values:
-    """What a search in imagination would ask first, from random training rows; some chance keeps it curious."""
+) -> tuple[Values, BoundGoal]:
+    """What a search in imagination would ask first, from random training rows, and for which goals.
+
+    Some chance keeps it curious.
+    """
     start = values[rng.integers(0, len(values), count)]
     before = world.targets.answer(world.predict(start))
     goals = random_goals(goal, world.blackbox, before, rng)
@@ -80,7 +83,7 @@ def _proposed(
         proposals.gap, world.error, proposals.count, proposals.distance(world.space), none, none
     )
     noisy = np.log(promise + 1e-12) + CURIOSITY * rng.gumbel(size=promise.shape)
-    return proposals.rows(start, noisy.argmax(axis=1))
+    return proposals.rows(start, noisy.argmax(axis=1)), goals
 
 
 def random_goals(goal: Goal, blackbox: BlackBox, answer: Answer, rng: np.random.Generator) -> BoundGoal:

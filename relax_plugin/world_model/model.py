@@ -96,15 +96,19 @@ class WorldModel:
             self.trees.fit(values, targets, share)
         return self
 
-    def judge(self, values: Values, answer: Answer) -> None:
-        """Learn from rows it has not seen how far to trust it, and whose share in the mean shall be how large."""
+    def judge(self, values: Values, answer: Answer, goal: BoundGoal) -> None:
+        """Learn from rows it has not seen how far to trust it, and whose share in the mean shall be how large.
+
+        Each row was asked about for a goal of its own.
+        """
         wanted = self.targets.of(answer)
         one, other = self.network.predict(values), self.trees.predict(values)
         errors = [float(((wanted - guess) ** 2).mean()) ** 2 + 1e-24 for guess in (one, other)]
         weight = errors[1] / (errors[0] + errors[1])
         self.weight = 1.0 if weight > ALONE else 0.0 if weight < 1 - ALONE else weight
         told = self.weight * one + (1 - self.weight) * other
-        self.error = max(float(np.sqrt(((wanted - told) ** 2).sum(axis=1).mean())), LEAST_ERROR)
+        missed = self.targets.gap(goal, wanted) - self.targets.gap(goal, told)
+        self.error = max(float(np.sqrt((missed**2).mean())), LEAST_ERROR)
         variance = float(((wanted - wanted.mean(axis=0)) ** 2).sum())
         explained = 1.0 - float(((wanted - told) ** 2).sum()) / variance if variance > 0 else 1.0
         labels = worst = np.nan

@@ -118,8 +118,9 @@ class TabledNetwork:
                 if chosen is None:
                     hidden = part[:, feature] + table
                 else:
-                    of = np.take_along_axis(part, feature[chosen[at]][:, :, None], axis=1)
-                    hidden = of + table[chosen[at]]
+                    which = feature[chosen[at]] + part.shape[1] * np.arange(len(part))[:, None]
+                    hidden = part.reshape(-1, HIDDEN).take(which, axis=0)
+                    hidden += table.take(chosen[at], axis=0)
                 result[at] = np.maximum(hidden, 0.0, out=hidden) @ self.second
         return np.asarray((result + self.last) * np.float32(self.scale) + self.centre.astype(np.float32))
 

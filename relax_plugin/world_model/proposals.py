@@ -19,6 +19,7 @@ from relax_plugin.world_model.changes import CATEGORY, Changes, largest, nearnes
 from relax_plugin.world_model.model import WorldModel
 
 VALUES = 6  # quantiles of each number that are looked at
+CATEGORIES = 4  # of each feature that are looked at
 DEPTH = 12  # changes of a proposal at most, whatever `max_changes` says
 BEAM = 4  # states from which proposals are widened
 WIDENED_BY = 32  # best single moves that widen them
@@ -110,6 +111,7 @@ class Imagination:
         most = min(problem.max_changes, DEPTH)
         everyone = np.arange(len(problem))
         gap = self._gap(problem.start, everyone, None, single.allowed, single.length**2)
+        self._forget_all_but_the_best_categories(gap)
         best = largest(self._promise(gap, single.cost, 1), KEPT)
         found = [(everyone, best[None], np.take_along_axis(gap, best, 1))]
         live = np.flatnonzero(gap.min(axis=1) > self.enough)
@@ -123,6 +125,15 @@ class Imagination:
             unsure = best_gap.min(axis=1) > self.enough
             live, front = live[unsure], front.of(unsure)
         return self._together(found)
+
+    def _forget_all_but_the_best_categories(self, gap: Floats) -> None:
+        """Of a hundred categories, which are all as far, a few compete: else they would leave no room for the rest."""
+        for j in np.flatnonzero(self.problem.space.is_categorical):
+            moves = np.flatnonzero(self.single.feature == j)
+            if len(moves) > CATEGORIES:
+                own = gap[:, moves]
+                kept = np.take_along_axis(own, largest(-own, CATEGORIES), 1).max(axis=1, keepdims=True)
+                gap[:, moves] = np.where(own <= kept, own, np.inf)
 
     def _together(self, found: list[tuple[Integers, Integers, Floats]]) -> Changes:
         """The proposals of all numbers of changes side by side; their gaps as the world model alone says."""
