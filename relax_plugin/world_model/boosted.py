@@ -67,16 +67,16 @@ class BoostedTrees:
 
     def predict(self, values: Values) -> Floats:
         """Targets of rows (rows, targets)."""
-        size = max(CELLS_AT_ONCE // self.count, 1)
-        parts = [self._leaves(values[first : first + size]) for first in range(0, len(values), size)]
-        return np.concatenate(parts) + self.base if parts else np.empty((0, len(self.base)))
+        result = np.empty((len(values), len(self.base)))
+        size = max(CELLS_OF_STATES // (values.shape[1] * self.count), 1)
+        for first in range(0, len(values), size):
+            own = self._reachable(self._every, values[first : first + size])
+            result[first : first + size] = self._sum(np.bitwise_and.reduce(own, axis=1))
+        return result + self.base
 
     def table(self, feature: Integers, value: Floats) -> Bytes:
         """What `predict_moves` needs of each move: what it leaves reachable (moves, trees)."""
-        made = np.empty((len(feature), self.count), dtype=np.uint8)
-        for j in np.unique(feature):
-            made[feature == j] = self._reachable(int(j), value[feature == j])
-        return made
+        return self._reachable(feature, value)
 
     def predict_moves(self, states: Values, feature: Integers, table: Bytes, chosen: Integers | None = None) -> Floats:
         """Targets of every state with one feature moved (states, moves, targets); or of the moves `chosen` for each."""
@@ -101,13 +101,13 @@ class BoostedTrees:
     def predict_changed(self, states: Values, row: Integers, feature: Integers, value: Floats) -> Floats:
         """Targets of the rows `states[row]` with one `feature` of each at another `value` (changes, targets)."""
         result = np.empty((len(row), len(self.base)))
-        if not len(row):
-            return result
-        others = self._left_by_the_others(states)
-        order = np.argsort(feature, kind="stable")
-        for of_one in np.split(order, np.flatnonzero(np.diff(feature[order])) + 1):
-            j = int(feature[of_one[0]])
-            result[of_one] = self._sum(others[row[of_one], j] & self._reachable(j, value[of_one]))
+        others = self._left_by_the_others(states).reshape(-1, self.count)
+        size = max(CELLS_AT_ONCE // self.count, 1)
+        for first in range(0, len(row), size):
+            at = slice(first, first + size)
+            reachable = others.take(row[at] * states.shape[1] + feature[at], axis=0)
+            reachable &= self._reachable(feature[at], value[at])
+            result[at] = self._sum(reachable)
         return result + self.base
 
     def arrays(self) -> dict[str, Any]:
@@ -146,10 +146,10 @@ class BoostedTrees:
         self.count, self.base = number, arrays["base"]
         self.values = np.zeros((number, 256, outputs), dtype=np.float32)
         self.values[:, 1 << np.arange(LEAVES)] = arrays["leaves"]
-        self.offset = (256 * np.arange(number)).astype(np.int32)
         self.masks = np.split(arrays["masks"], np.cumsum(pieces)[:-1])
         own = iter(np.split(arrays["thresholds"], np.cumsum(pieces[numeric] - 1)[:-1]))
         self.thresholds = [next(own) if is_number else None for is_number in numeric]
+        self._ready()
 
     def _columns(self, values: Values) -> Array:
         """What the trees split: numbers as they are, a column for each category."""
@@ -191,7 +191,7 @@ class BoostedTrees:
             for place, grower in enumerate(tree_of.astype(int)):
                 mask[:, grower] &= left_over[:, place]
             self.masks.append(mask)
-        self.offset = (256 * np.arange(self.count)).astype(np.int32)
+        self._ready()
 
     def _leaves_below(self, tree: Any, number: int) -> Integers:
         """The leaves below each node as bits; their values are noted."""
@@ -202,31 +202,35 @@ class BoostedTrees:
             below[node] = below[tree.children_left[node]] | below[tree.children_right[node]]
         return below
 
-    def _reachable(self, j: int, column: Floats) -> Bytes:
-        """What the values of one feature leave reachable (rows, trees)."""
-        thresholds = self.thresholds[j]
-        if thresholds is None:
-            return self.masks[j][column.astype(np.int64)]
-        return self.masks[j][np.searchsorted(thresholds, column.astype(np.float32).astype(np.float64))]
+    def _ready(self) -> None:
+        """Lay the tables of all features one behind the other, to look up any cell of any feature at once."""
+        numbers = [own if own is not None else np.zeros(0) for own in self.thresholds]
+        self.steps = np.full((len(numbers), max(map(len, numbers)) or 1), np.inf)
+        for j, own in enumerate(numbers):
+            self.steps[j, : len(own)] = own
+        self.lookup = np.concatenate(self.masks)
+        self.begins = np.cumsum([0, *(len(mask) for mask in self.masks[:-1])])
+        self.offset = (256 * np.arange(self.count)).astype(np.int32)
 
-    def _leaves(self, values: Values) -> Floats:
-        reachable = np.full((len(values), self.count), 255, dtype=np.uint8)
-        for j in range(values.shape[1]):
-            reachable &= self._reachable(j, values[:, j])
-        return self._sum(reachable)
+    @property
+    def _every(self) -> Integers:
+        return np.arange(len(self.masks))
+
+    def _reachable(self, feature: Integers, value: Floats) -> Bytes:
+        """What cells leave reachable (..., trees): their features, and values of the same shape or of rows of them."""
+        # Trees compare in single precision.
+        steps, seen = self.steps[feature], value.astype(np.float32).astype(np.float64)
+        piece = (steps < seen[..., None]).sum(axis=-1)
+        if self.space.is_categorical.any():
+            piece = np.where(self.space.is_categorical[feature], value.astype(np.int64), piece)
+        return self.lookup.take(self.begins[feature] + piece, axis=0)
 
     def _left_by_the_others(self, states: Values) -> Bytes:
         """What all features but one leave reachable (states, features, trees): products from both sides."""
-        own = [self._reachable(j, states[:, j]) for j in range(states.shape[1])]
-        made = np.empty((len(states), len(own), self.count), dtype=np.uint8)
-        before = np.full((len(states), self.count), 255, dtype=np.uint8)
-        for j, mine in enumerate(own):
-            made[:, j] = before
-            before = before & mine
-        behind = np.full((len(states), self.count), 255, dtype=np.uint8)
-        for j in reversed(range(len(own))):
-            made[:, j] &= behind
-            behind = behind & own[j]
+        own = self._reachable(self._every, states)
+        made = np.full_like(own, 255)
+        made[:, 1:] = np.bitwise_and.accumulate(own[:, :-1], axis=1)
+        made[:, :-1] &= np.bitwise_and.accumulate(own[:, :0:-1], axis=1)[:, ::-1]
         return made
 
     def _sum(self, reachable: Bytes) -> Floats:
