@@ -24,6 +24,16 @@ class Answer:
     def take(self, index: Any) -> "Answer":
         return Answer(self.output[index], None if self.scores is None else self.scores[index])
 
+    @property
+    def told(self) -> Floats:
+        """All that it says to each row: the scores where there are any."""
+        return self.output if self.scores is None else self.scores
+
+    def nearly(self, other: "Answer") -> Booleans:
+        """Whether both say the same to each row; batches of another size may differ in the last digits of float32."""
+        same = np.isclose(self.told, other.told, rtol=1e-4, atol=1e-6)
+        return np.asarray(same.reshape(len(self), -1).all(axis=1))
+
     def replaced(self, where: Booleans, other: "Answer") -> "Answer":
         """The same, with the other's answers where it is told."""
         scores = None

@@ -13,14 +13,15 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from relax_plugin.arrays import Booleans, Floats, Integers, Values
+from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 from relax_plugin.columns import (
     Feature,
-    as_integers,
+    column_of,
     decimals_of,
     feature_from_dict,
     feature_to_dict,
     float_bytes,
+    in_dtype,
     narrowed,
     refuse_inexact,
 )
@@ -218,7 +219,9 @@ class FeatureSpace:
         """Rows in the user's dtypes, each cell that equals its query's being the query's own cell."""
         original = self.frame(queries)
         changed = values != self.values(queries)
-        new = {j: self._column(j, values[changed[:, j], j]) for j in range(len(self)) if changed[:, j].any()}
+        new = {
+            j: column_of(self.features[j], values[changed[:, j], j]) for j in range(len(self)) if changed[:, j].any()
+        }
         if self.container == "array" and isinstance(queries, np.ndarray):
             return array_with_cells(queries, changed, new)
         columns = {}
@@ -233,18 +236,40 @@ class FeatureSpace:
         return frame if self.container == "frame" else as_array(frame, np.asarray(queries).dtype)
 
     def model_input(self, values: Values) -> Rows:
-        """Values in the container and dtypes of the training rows, as fast as possible: the model is asked with it."""
-        dtypes = {str(f.dtype) for f in self.features}
-        plain = isinstance(self.features[0].dtype, np.dtype) and (
-            self.container == "frame" or self.array_dtype in dtypes
-        )
-        if len(dtypes) == 1 and not self.is_categorical.any() and plain:
-            dtype = self.features[0].dtype
-            cast = as_integers(values, dtype) if dtype.kind in "iu" else values.astype(dtype)
-            cast = values.copy() if cast is None else cast  # queries have fractions where training had none
-            return pd.DataFrame(cast, columns=self._index) if self.container == "frame" else cast
-        frame = pd.DataFrame({f.name: self._column(j, values[:, j]) for j, f in enumerate(self.features)})
+        """Values in the container and dtypes of the training rows, as fast as possible: the model is asked with it.
+
+        Nobody else holds the cells: the model may write into them.
+        """
+        if len(self._numbers) == 1 and (self.container == "frame" or self.array_dtype in map(str, self._numbers)):
+            cells = self.model_array(values)
+            return pd.DataFrame(cells, columns=self._index, copy=False) if self.container == "frame" else cells
+        frame = pd.DataFrame({f.name: column_of(f, values[:, j]) for j, f in enumerate(self.features)})
         return frame if self.container == "frame" else as_array(frame, np.dtype(self.array_dtype))
+
+    def model_array(self, values: Values) -> Array:
+        """The cells of `model_input` as `to_numpy` would give them, without a frame in between (if `has_arrays`)."""
+        blocks = [in_dtype(values[:, columns], dtype) for dtype, columns in self._numbers.items()]
+        if len(blocks) == 1:
+            return blocks[0]
+        cells = np.empty(values.shape, dtype=np.result_type(*blocks))
+        for columns, block in zip(self._numbers.values(), blocks, strict=True):
+            cells[:, columns] = block
+        return cells
+
+    @property
+    def has_arrays(self) -> bool:
+        """Whether arrays could stand for the frames of the training rows: every column holds numbers of numpy."""
+        return self.container == "frame" and len(self._numbers) > 0
+
+    @cached_property
+    def _numbers(self) -> dict[np.dtype[Any], Any]:
+        """The columns of each dtype, if all are numbers in dtypes of numpy; else nothing."""
+        dtypes = [f.dtype for f in self.features]
+        if self.is_categorical.any() or not all(isinstance(d, np.dtype) and d.kind in "iuf" for d in dtypes):
+            return {}
+        if len(set(dtypes)) == 1:
+            return {dtypes[0]: slice(None)}
+        return {dtype: np.flatnonzero([d == dtype for d in dtypes]) for dtype in dict.fromkeys(dtypes)}
 
     def numbers(self, values: Values) -> Values:
         """The values with categories, if these are numbers, in place of their positions."""
@@ -256,22 +281,6 @@ class FeatureSpace:
     @cached_property
     def _index(self) -> pd.Index:
         return pd.Index(self.names)
-
-    def _column(self, j: int, values: Floats) -> "pd.Series[Any]":
-        feature = self.features[j]
-        cells: Any
-        if feature.kind != "categorical":
-            whole = as_integers(values, feature.dtype) if pd.api.types.is_integer_dtype(feature.dtype) else values
-            fractions = pd.array(values, dtype="float64")  # which queries may have where training had none
-            cells = fractions if whole is None else pd.array(whole).astype(feature.dtype)
-        elif isinstance(feature.dtype, pd.CategoricalDtype):
-            cells = pd.Categorical.from_codes(values.astype(int), dtype=feature.dtype)
-        else:
-            objects = np.empty(len(feature.categories), dtype=object)
-            objects[:] = feature.categories
-            cells = pd.array(objects[values.astype(int)], dtype=feature.dtype)
-        column: pd.Series[Any] = pd.Series(cells, dtype=cells.dtype)  # else text of dtype object is read as str
-        return column
 
     # Constraints.
 

@@ -124,7 +124,8 @@ def array_with_cells(array: Array, where: Booleans, cells: Mapping[int, "pd.Seri
 def as_array(frame: pd.DataFrame, dtype: np.dtype[Any]) -> Array:
     if dtype.kind == "U":  # as wide as the longest text, which may be a new one
         return frame.to_numpy(dtype=object).astype(str)
-    return frame.to_numpy(dtype=dtype if dtype.kind == "O" else np.result_type(dtype, frame.to_numpy()))
+    kind = dtype if dtype.kind == "O" else np.result_type(dtype, frame.to_numpy())
+    return frame.to_numpy(dtype=kind, copy=True)  # without a copy it cannot be written to, and some models do
 
 
 def array_dtype(text: str) -> np.dtype[Any]:

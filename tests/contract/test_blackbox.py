@@ -1,5 +1,6 @@
 """Facts about BlackBox: every family of models is read right, the books are kept, ties are decided by `predict`."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -288,6 +289,92 @@ def test_no_rows_are_not_asked() -> None:
     calls = box.calls
     assert len(box.ask(np.empty((0, 3)))) == 0
     assert box.calls == calls
+
+
+# Arrays in place of frames.
+
+
+class Witness:
+    """A classifier that notes in which containers it was asked, by which method, and answers by `probability`."""
+
+    classes_ = np.array([0, 1])
+
+    def __init__(self, of_array: Callable[[Any], Any] = probability) -> None:
+        self.of_array = of_array
+        self.asked: list[tuple[str, str, int]] = []
+
+    def predict_proba(self, rows: Any) -> Any:
+        self.asked.append(("scores", type(rows).__name__, len(rows)))
+        return probability(rows) if isinstance(rows, pd.DataFrame) else self.of_array(rows)
+
+    def predict(self, rows: Any) -> Any:
+        self.asked.append(("labels", type(rows).__name__, len(rows)))
+        return probability(rows).argmax(axis=1)
+
+
+LEARNED = [("scores", "DataFrame", 120), ("labels", "DataFrame", 60)]
+
+
+def test_a_model_that_answers_arrays_alike_is_asked_with_them_and_confirms_with_frames(recwarn: Any) -> None:
+    model = Witness()
+    box, _ = learned(model)
+    values = NUMBERS.to_numpy()[:5]
+    assert model.asked == [*LEARNED, ("scores", "ndarray", 8)]
+    assert box.rows_asked == 120 + 60 + 8
+    answer = box.ask(values)
+    with box.asking_strictly():
+        box.ask(values)
+    box.confirm(NUMBERS[:5])
+    assert model.asked[3:5] == [("scores", "ndarray", 5), ("scores", "ndarray", 5)]
+    assert {container for _, container, _ in model.asked[5:]} == {"DataFrame"}
+    assert answer.scores is not None
+    assert answer.scores.tolist() == probability(NUMBERS[:5]).tolist()
+    assert not recwarn
+
+
+def warns(rows: Any) -> Any:
+    warnings.warn("X does not have valid feature names", stacklevel=2)
+    return probability(rows)
+
+
+@pytest.mark.parametrize(
+    ("of_array", "asked_again"),
+    [
+        (warns, [("scores", "ndarray", 8)]),
+        (lambda rows: probability(rows) * [1 + 1e-12, 1 - 1e-12], [("scores", "ndarray", 8)]),
+        (lambda rows: probability(rows[:, ::-1]), [("scores", "ndarray", 8), ("scores", "DataFrame", 8)]),
+        (lambda rows: rows["a"], [("scores", "ndarray", 8), ("scores", "DataFrame", 8)]),
+    ],
+    ids=["it warns", "another last digit", "other answers", "it raises"],
+)
+def test_a_model_that_answers_arrays_otherwise_is_asked_with_frames(
+    of_array: Any, asked_again: Any, recwarn: Any
+) -> None:
+    model = Witness(of_array)
+    box, _ = learned(model)
+    assert model.asked == LEARNED + asked_again
+    box.ask(NUMBERS.to_numpy()[:5])
+    assert model.asked[-1] == ("scores", "DataFrame", 5)
+    assert not recwarn
+
+
+def test_equal_answers_to_all_rows_do_not_prove_that_arrays_are_read_alike() -> None:
+    box, _ = learned(lambda rows: np.full((len(rows), 2), 0.5))
+    assert not box.by_arrays
+
+
+def test_text_and_labels_alone_are_asked_with_frames() -> None:
+    assert not learned(mixed_pipeline(), MIXED)[0].by_arrays
+    assert not learned(lambda rows: probability(rows).argmax(axis=1))[0].by_arrays
+
+
+@pytest.mark.parametrize("make", [xgboost.XGBClassifier, xgboost.XGBRegressor])
+def test_xgboost_is_asked_with_arrays(make: Any) -> None:
+    counts = NUMBERS.assign(b=RNG.integers(0, 9, 120), c=NUMBERS["c"].astype(np.float32))
+    model = make(n_estimators=10).fit(counts, POSITIVE.astype(int))
+    box, answer = learned(model, counts)
+    assert box.by_arrays
+    assert box.ask(box.space.values(counts)).told.tolist() == answer.told.tolist()  # type: ignore[union-attr]
 
 
 # What cannot be read.
