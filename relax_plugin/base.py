@@ -256,8 +256,7 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         problem = problem.besides_query() if besides_query else problem
         open_ = np.flatnonzero(~verdict.already)
         missed = verdict.decide(*self._propose(problem, open_, n))
-        could_differ = blackbox.task == "classification" and blackbox.has_scores and blackbox.reader.labels_apart
-        if could_differ and not blackbox.strict:
+        if blackbox.labels_apart and not blackbox.strict:
             # Where `predict` and the largest score disagree (ties!), those queries are searched again by `predict`.
             missed = np.union1d(missed, verdict.attempts_that_meet_the_goal(open_))
             with blackbox.asking_strictly():

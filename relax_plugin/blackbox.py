@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -144,6 +144,11 @@ class BlackBox:
         return scored and self.reader.score_kind == "probability"
 
     @property
+    def labels_apart(self) -> bool:
+        """Whether `predict` is a question of its own beside that for scores, with which it may disagree."""
+        return self.task == "classification" and self.reader.has_scores and self.reader.labels_apart
+
+    @property
     def rows_per_question(self) -> int:
         """Rows that asking one row costs: two where scores and `predict` are asked apart at every question."""
         return 2 if self.strict and self.task == "classification" and self.reader.has_scores else 1
@@ -271,17 +276,27 @@ class BlackBox:
         self.books.enter(rows=len(values) * times, calls=times, seconds=time.perf_counter() - started)
         return Answer(output, scores)
 
-    def confirm(self, rows: Rows) -> Answer:
-        """The model's own answer to rows in the user's dtypes: `predict` where it has one, and its scores."""
-        if self.task == "regression" or not self.reader.has_scores:
-            labels, _ = self._call(rows.copy(), want_labels=True)
-            return Answer(finite_numbers(labels, "value") if self.task == "regression" else self.codes(labels))
-        _, scores = self._call(rows.copy(), want_labels=False)
-        answer = Answer(np.argmax(np.asarray(scores), axis=1).astype(np.float64), scores)
-        if self.reader.labels_apart:
-            labels, _ = self._call(rows.copy(), want_labels=True)
-            answer = replace(answer, output=self.codes(labels))
-        return answer
+    def confirm(self, rows: Rows, known: Floats | None = None) -> Answer:
+        """The model's own answer to rows in the user's dtypes: `predict` where it has one, and its scores.
+
+        Scores that are `known`, which means not NaN, are not asked for again where `predict` is asked apart.
+        """
+        if not self.labels_apart:
+            labels, scores = self._call(rows.copy(), want_labels=not self.reader.has_scores)
+            if self.task == "regression":
+                return Answer(finite_numbers(labels, "value"))
+            return Answer(self.codes(labels) if scores is None else scores.argmax(axis=1).astype(np.float64), scores)
+        unknown = np.ones(len(rows), dtype=bool) if known is None else np.isnan(known).any(axis=1)
+        scores = known
+        if unknown.any():
+            asked_for: Any = rows[unknown]
+            _, asked = self._call(asked_for, want_labels=False)
+            if known is None or unknown.all():
+                scores = asked
+            else:
+                known[unknown] = asked
+        labels, _ = self._call(rows.copy(), want_labels=True)
+        return Answer(self.codes(labels), scores)
 
     @contextmanager
     def asking_strictly(self) -> Iterator[None]:

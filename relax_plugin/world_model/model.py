@@ -234,5 +234,5 @@ class ImaginedBlackBox(BlackBox):
         answer = self.world.answer(self.world.predict(values))
         return answer if self.has_scores else Answer(answer.output)
 
-    def confirm(self, rows: Any) -> Answer:
+    def confirm(self, rows: Any, known: Any = None) -> Answer:
         raise AssertionError("only the model itself confirms an answer")
