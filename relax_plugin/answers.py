@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from relax_plugin.arrays import Array, Booleans, Floats
+from relax_plugin.arrays import Array, Booleans, Floats, Integers
 from relax_plugin.errors import ModelError
 
 
@@ -78,6 +78,20 @@ def distinct_labels(labels: Any) -> Array:
         classes = np.empty(len(found), dtype=object)
         classes[:] = found
         return classes
+
+
+def positions_of(labels: Any, classes: Array) -> Integers:
+    """Where labels stand among the classes, -1 for others: the one place where labels are read.
+
+    Equal is what Python calls equal: 1, 1.0 and True are one label, 1 and "1" are two.
+    """
+    if isinstance(labels, np.ndarray) and labels.dtype == classes.dtype and classes.dtype.kind in "biuf":
+        order = np.argsort(classes)
+        nearest = order[np.searchsorted(classes, labels, sorter=order).clip(max=len(classes) - 1)]
+        return np.where(classes[nearest] == labels, nearest, -1)
+    place = {label: position for position, label in reversed(list(enumerate(classes.tolist())))}
+    found = [place.get(label, -1) for label in (labels.tolist() if isinstance(labels, np.ndarray) else labels)]
+    return np.array(found, dtype=np.int64)
 
 
 def refuse_fractions(labels: Any) -> None:

@@ -10,21 +10,21 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pandas as pd
 
 from relax_plugin.answers import Answer as Answer
 from relax_plugin.answers import (
     distinct_labels,
     finite_numbers,
+    positions_of,
     refuse_fractions,
     refuse_missing_answers,
     refuse_what_is_no_label,
 )
 from relax_plugin.arrays import Array, Floats, Integers, Values
+from relax_plugin.books import Books as Books
 from relax_plugin.errors import InputError, ModelError
 from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.readers import Reader, make_reader, task_of
@@ -34,31 +34,9 @@ if TYPE_CHECKING:
 
 Task = Literal["auto", "classification", "regression"]
 
-ENTERING = threading.Lock()  # books of a whole are written by all of its parts, which may run in threads
 ONE_AT_A_TIME = threading.RLock()  # warnings are caught in one thread at a time, or their filters would be mixed up
 ASKED_AGAIN = 8  # training rows on which `learn` sees whether the model repeats itself
 LEAST_PROBABILITY = 1e-6  # logits are taken of probabilities clipped to this, or to what the model's grain suggests
-
-
-@dataclass
-class Books:
-    """What a model was asked so far; what a part of the work asks is entered in the books of the whole as well."""
-
-    spent: int = 0
-    calls: int = 0
-    seconds: float = 0.0
-    whole: "Books | None" = None
-
-    def enter(self, *, rows: int = 0, calls: int = 0, seconds: float = 0.0) -> None:
-        books: Books | None = self
-        with ENTERING:
-            while books is not None:
-                books.spent, books.calls, books.seconds = (
-                    books.spent + rows,
-                    books.calls + calls,
-                    books.seconds + seconds,
-                )
-                books = books.whole
 
 
 class BlackBox:
@@ -289,8 +267,8 @@ class BlackBox:
         unknown = np.ones(len(rows), dtype=bool) if known is None else np.isnan(known).any(axis=1)
         scores = known
         if unknown.any():
-            asked_for: Any = rows[unknown]
-            _, asked = self._call(asked_for, want_labels=False)
+            some: Any = rows.copy() if unknown.all() else rows[unknown]
+            _, asked = self._call(some, want_labels=False)
             if known is None or unknown.all():
                 scores = asked
             else:
@@ -360,17 +338,8 @@ class BlackBox:
         return labels, scores
 
     def positions(self, labels: Any) -> Integers:
-        """Where labels stand among the classes, -1 for others: the one place where labels are read.
-
-        Equal is what Python calls equal: 1, 1.0 and True are one label, 1 and "1" are two.
-        """
-        classes = np.asarray(self.classes)
-        quick = classes.dtype.kind in "biuf" and classes.dtype != np.float16  # of which pandas makes no index
-        if isinstance(labels, np.ndarray) and labels.dtype == classes.dtype and quick:
-            return np.asarray(pd.Index(classes).get_indexer(pd.Index(labels)), dtype=np.int64)
-        place = {label: position for position, label in reversed(list(enumerate(classes.tolist())))}
-        found = [place.get(label, -1) for label in (labels.tolist() if isinstance(labels, np.ndarray) else labels)]
-        return np.array(found, dtype=np.int64)
+        """Where labels stand among the classes, -1 for others."""
+        return positions_of(labels, np.asarray(self.classes))
 
     def codes(self, labels: Any) -> Floats:
         """Positions of labels among the classes; below 0 for those that no training row had."""

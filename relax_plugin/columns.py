@@ -294,29 +294,6 @@ def as_integers(values: Floats, dtype: Any) -> Array | None:
     return np.asarray(np.clip(values, float(info.min), most).astype(info.dtype))
 
 
-def in_dtype(values: Floats, dtype: np.dtype[Any]) -> Array:
-    """A copy of the values in a dtype of numpy; as they are where it holds whole numbers and some have fractions."""
-    cells = as_integers(values, dtype) if dtype.kind in "iu" else values.astype(dtype)
-    return values.copy() if cells is None else cells
-
-
-def column_of(feature: Feature, values: Floats) -> "pd.Series[Any]":
-    """Values of the feature as a column in its dtype."""
-    cells: Any
-    if feature.kind != "categorical":
-        whole = as_integers(values, feature.dtype) if pd.api.types.is_integer_dtype(feature.dtype) else values
-        fractions = pd.array(values, dtype="float64")  # which queries may have where training had none
-        cells = fractions if whole is None else pd.array(whole).astype(feature.dtype)
-    elif isinstance(feature.dtype, pd.CategoricalDtype):
-        cells = pd.Categorical.from_codes(values.astype(int), dtype=feature.dtype)
-    else:
-        objects = np.empty(len(feature.categories), dtype=object)
-        objects[:] = feature.categories
-        cells = pd.array(objects[values.astype(int)], dtype=feature.dtype)
-    column: pd.Series[Any] = pd.Series(cells, dtype=cells.dtype)  # else text of dtype object is read as str
-    return column
-
-
 def float_bytes(dtype: Any) -> int:
     """Bytes of a float dtype, pandas' own included; 8 for all others, whose values are computed as float64."""
     return min(_numpy_dtype(dtype).itemsize, 8) if pd.api.types.is_float_dtype(dtype) else 8

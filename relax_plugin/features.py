@@ -16,16 +16,14 @@ import pandas as pd
 from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 from relax_plugin.columns import (
     Feature,
-    column_of,
     decimals_of,
     feature_from_dict,
     feature_to_dict,
     float_bytes,
-    in_dtype,
     narrowed,
-    refuse_inexact,
 )
-from relax_plugin.errors import ColumnError, ConstraintError, InputError, UnknownCategoryError, did_you_mean
+from relax_plugin.conversion import column_of, columns_by_dtype, in_dtype, plain_numbers, values_of
+from relax_plugin.errors import ColumnError, ConstraintError, InputError, did_you_mean
 from relax_plugin.inference import infer_features, listed, refuse_unknown
 from relax_plugin.limits import Grid, Limits
 from relax_plugin.tables import Rows as Rows
@@ -34,10 +32,7 @@ from relax_plugin.tables import (
     array_with_cells,
     as_array,
     as_frame,
-    numbers_of,
     pandas_or_array,
-    refuse_missing,
-    refuse_unhashable,
     with_cells,
 )
 
@@ -149,24 +144,12 @@ class FeatureSpace:
     def values(self, X: Rows) -> Values:
         """Check the rows and turn them into a float64 matrix (n, features); categories become positions."""
         frame = self.frame(X)
+        numbers = None if self.is_categorical.any() else plain_numbers(frame, frame.dtypes)
+        if numbers is not None:
+            return numbers
         values = np.empty((len(frame), len(self)), dtype=np.float64)
-        for j, feature in enumerate(self.features):
-            column = frame[feature.name]
-            refuse_missing(feature.name, column)
-            if feature.kind == "categorical":
-                if pd.api.types.is_object_dtype(column.dtype):
-                    refuse_unhashable(feature.name, column)
-                codes = pd.Index(feature.categories, dtype=object).get_indexer(column.astype(object))
-                if (codes < 0).any():
-                    row = int(np.argmax(codes < 0))
-                    raise UnknownCategoryError(
-                        f"feature {feature.name!r} is {column.iloc[row]!r} in row {row}, "
-                        f"but the training data has only {list(feature.categories)}."
-                    )
-                values[:, j] = codes
-            else:
-                values[:, j] = numbers_of(feature.name, column)
-                refuse_inexact(feature, values[:, j])
+        for j, (_, column) in enumerate(frame.items()):
+            values[:, j] = values_of(self.features[j], column, self._places[j])
         return values
 
     def frame(self, X: Rows) -> pd.DataFrame:
@@ -215,24 +198,29 @@ class FeatureSpace:
         unchanged = np.asarray(encoded) == self.encode(queries)
         return self.restore(np.where(unchanged, self.values(queries), values), queries)
 
-    def restore(self, values: Values, queries: Rows) -> Rows:
-        """Rows in the user's dtypes, each cell that equals its query's being the query's own cell."""
+    def restore(self, values: Values, queries: Rows, start: Values | None = None) -> Rows:
+        """Rows in the user's dtypes, each cell that equals its query's being the query's own cell.
+
+        `start` are the queries' values, if they are known.
+        """
         original = self.frame(queries)
-        changed = values != self.values(queries)
+        start = self.values(queries) if start is None else start
+        changed = values != start
         new = {
-            j: column_of(self.features[j], values[changed[:, j], j]) for j in range(len(self)) if changed[:, j].any()
+            int(j): column_of(self.features[j], values[changed[:, j], j]) for j in np.flatnonzero(changed.any(axis=0))
         }
         if self.container == "array" and isinstance(queries, np.ndarray):
             return array_with_cells(queries, changed, new)
-        columns = {}
+        frame = pd.DataFrame(original, copy=True)
+        dtypes = frame.dtypes.tolist()
         for j, feature in enumerate(self.features):
-            column = original[feature.name].reset_index(drop=True)
-            if isinstance(feature.dtype, pd.CategoricalDtype):
-                column = column.astype(feature.dtype)  # the same values, with all categories of the training data
-            if j in new:
-                column = with_cells(column, changed[:, j], new[j])
-            columns[feature.name] = column
-        frame = pd.DataFrame(columns).set_axis(original.index)
+            # A query of few categories gets all those of the training data; the values stay.
+            widened = isinstance(feature.dtype, pd.CategoricalDtype) and dtypes[j] != feature.dtype
+            if widened or j in new:
+                column: Any = frame.iloc[:, j].reset_index(drop=True)
+                column = column.astype(feature.dtype) if widened else column
+                column = with_cells(column, changed[:, j], new[j]) if j in new else column
+                frame.isetitem(j, column.set_axis(frame.index))
         return frame if self.container == "frame" else as_array(frame, np.asarray(queries).dtype)
 
     def model_input(self, values: Values) -> Rows:
@@ -263,13 +251,7 @@ class FeatureSpace:
 
     @cached_property
     def _numbers(self) -> dict[np.dtype[Any], Any]:
-        """The columns of each dtype, if all are numbers in dtypes of numpy; else nothing."""
-        dtypes = [f.dtype for f in self.features]
-        if self.is_categorical.any() or not all(isinstance(d, np.dtype) and d.kind in "iuf" for d in dtypes):
-            return {}
-        if len(set(dtypes)) == 1:
-            return {dtypes[0]: slice(None)}
-        return {dtype: np.flatnonzero([d == dtype for d in dtypes]) for dtype in dict.fromkeys(dtypes)}
+        return columns_by_dtype(self.features)
 
     def numbers(self, values: Values) -> Values:
         """The values with categories, if these are numbers, in place of their positions."""
@@ -277,6 +259,11 @@ class FeatureSpace:
         for j in np.flatnonzero(self.is_categorical):
             cells[:, j] = np.asarray(self.features[j].categories, dtype=np.float64)[cells[:, j].astype(int)]
         return cells
+
+    @cached_property
+    def _places(self) -> list[dict[Any, int]]:
+        """Where each category stands in its feature's list."""
+        return [{category: place for place, category in enumerate(f.categories)} for f in self.features]
 
     @cached_property
     def _index(self) -> pd.Index:
@@ -296,6 +283,8 @@ class FeatureSpace:
 
     def limits(self, vary: Iterable[Hashable] | None = None, bounds: Bounds | None = None) -> Limits:
         """What a row may become: this space's constraints, narrowed by those of one call."""
+        if vary is None and bounds is None:
+            return self._limits
         features = list(self.features)
         if bounds is not None and not isinstance(bounds, Mapping):
             raise InputError(f"bounds is {bounds!r}; give a mapping of name to (low, high) or to a list of categories.")
@@ -310,6 +299,13 @@ class FeatureSpace:
                 if self.features[self.names.index(name)].immutable:
                     raise ConstraintError(f"vary names feature {name!r}, which is immutable.")
             features = [f if f.name in varied else replace(f, immutable=True) for f in features]
+        return self._limits_of(features)
+
+    @cached_property
+    def _limits(self) -> Limits:
+        return self._limits_of(self.features)
+
+    def _limits_of(self, features: Sequence[Feature]) -> Limits:
         return Limits(
             low=np.array([[f.low for f in features]]),
             high=np.array([[f.high for f in features]]),

@@ -103,9 +103,9 @@ def numbers_of(name: Hashable, column: "pd.Series[Any]") -> Floats:
 def with_cells(column: "pd.Series[Any]", where: Booleans, cells: "pd.Series[Any]") -> "pd.Series[Any]":
     """The column with new cells; in a dtype that holds both where the query's own (whole numbers, say) cannot."""
     if column.dtype == cells.dtype:
-        column = column.copy()
-        column[where] = cells.array
-        return column
+        own = column.array.copy()
+        own[where] = cells.array
+        return pd.Series(own, index=column.index, dtype=column.dtype)
     both: pd.Series[Any] = pd.concat([column[~where], cells.set_axis(column.index[where])])
     return both.sort_index()
 

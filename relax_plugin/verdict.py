@@ -73,7 +73,7 @@ class Verdict:
         Scores that the method has handed on hold for the cells it proposed, and are asked for where others came back.
         """
         blackbox, space, values = self.problem.blackbox, self.problem.space, self.proposals.values[query, slot]
-        delivered = space.restore(values, taken(self.rows, query))
+        delivered = space.restore(values, taken(self.rows, query), self.problem.start[query])
         read = space.values(delivered)
         known = np.full((len(query), 1), np.nan)
         if self.proposals.scores is not None and blackbox.trees is None:  # which answer in the place of the model
