@@ -131,27 +131,27 @@ class BlackBox:
         """Rows that asking one row costs: two where scores and `predict` are asked apart at every question."""
         return 2 if self.strict and self.task == "classification" and self.reader.has_scores else 1
 
-    def learn(self, values: Values) -> Answer:
+    def learn(self, values: Values, share: int = 2) -> Answer:
         """Ask training rows once to see the classes, the grain of the scores, and whether ties matter.
 
-        Whether `predict` may disagree with the largest score is seen on the first half of them. A few are asked twice,
+        Whether `predict` may disagree with the largest score is seen on one in `share` of them. A few are asked twice,
         if possible as an array: a model that changes its mind is worth a warning, and one that says the very same is
         asked with arrays from then on, which some libraries read much faster than frames.
         """
         self.trees, self.by_arrays = None, False
-        answer = self._learn(values)
+        checked = -(-len(values) // share)  # the first so many are answered by `predict`
+        answer = self._learn(values, checked)
         few, first = values[:ASKED_AGAIN], answer.take(slice(ASKED_AGAIN))
         if not self._takes_arrays(few, first):
             self._see_whether_it_repeats_itself(few, first)
         if self.accelerate is not None and self.space is not None:
             from relax_plugin.trees.fast import fast_trees  # whose readers import much of scikit-learn
 
-            checked = len(values) if self.task == "regression" else (len(values) + 1) // 2  # these `predict` answered
-            answered = values, answer.output[:checked], answer.scores
+            answered = values, answer.output[: len(values) if self.task == "regression" else checked], answer.scores
             self.trees = fast_trees(self.model, self.space, self.classes, *answered)
         return answer
 
-    def _learn(self, values: Values) -> Answer:
+    def _learn(self, values: Values, checked: int) -> Answer:
         raw_output, scores = self._asked(values, want_labels=not self.reader.has_scores)
         if self.task == "regression":
             return Answer(finite_numbers(raw_output, "value"))
@@ -174,8 +174,7 @@ class BlackBox:
             self.least_probability = float(np.clip(0.5 * smallest, LEAST_PROBABILITY, 0.01))
         output = np.argmax(scores, axis=1).astype(np.float64)
         if self.reader.labels_apart:
-            checked = values[: (len(values) + 1) // 2]
-            labels, _ = self._asked(checked, want_labels=True)
+            labels, _ = self._asked(values[:checked], want_labels=True)
             codes = self.codes(labels)
             if (codes < 0).any():
                 stranger = labels[int(np.argmax(codes < 0))]
@@ -265,14 +264,13 @@ class BlackBox:
                 return Answer(finite_numbers(labels, "value"))
             return Answer(self.codes(labels) if scores is None else scores.argmax(axis=1).astype(np.float64), scores)
         unknown = np.ones(len(rows), dtype=bool) if known is None else np.isnan(known).any(axis=1)
-        scores = known
-        if unknown.any():
-            some: Any = rows.copy() if unknown.all() else rows[unknown]
-            _, asked = self._call(some, want_labels=False)
-            if known is None or unknown.all():
-                scores = asked
-            else:
-                known[unknown] = asked
+        if known is None or unknown.all():
+            _, scores = self._call(rows.copy(), want_labels=False)
+        else:
+            scores = known.copy()
+            if unknown.any():
+                some: Any = rows[unknown]
+                _, scores[unknown] = self._call(some, want_labels=False)
         labels, _ = self._call(rows.copy(), want_labels=True)
         return Answer(self.codes(labels), scores)
 

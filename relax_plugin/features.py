@@ -199,10 +199,7 @@ class FeatureSpace:
         return self.restore(np.where(unchanged, self.values(queries), values), queries)
 
     def restore(self, values: Values, queries: Rows, start: Values | None = None) -> Rows:
-        """Rows in the user's dtypes, each cell that equals its query's being the query's own cell.
-
-        `start` are the queries' values, if they are known.
-        """
+        """Rows in the user's dtypes, cells equal to those of the queries (whose values are `start`) being their own."""
         original = self.frame(queries)
         start = self.values(queries) if start is None else start
         changed = values != start

@@ -291,6 +291,14 @@ def test_no_rows_are_not_asked() -> None:
     assert box.calls == calls
 
 
+@pytest.mark.parametrize(("budget", "asked"), [(None, 256 + 128 + 8), (1000, 125 + 32 + 8), (200, 25 + 7 + 8)])
+def test_at_most_a_sixth_of_a_budget_of_thousand_rows_is_spent_on_learning_the_model(budget: Any, asked: int) -> None:
+    rows = pd.concat([NUMBERS] * 3)
+    explainer: Any = make_explainer("greedy", LogisticRegression().fit(NUMBERS, POSITIVE))
+    explainer._most_fit_rows = lambda: budget
+    assert explainer.fit(rows).fit_rows_ == asked
+
+
 # Arrays in place of frames.
 
 
@@ -474,24 +482,34 @@ def test_a_disagreement_of_predict_and_scores_is_noticed() -> None:
     assert (box.labels(answer.output)[:checked] == Cautious().predict(NUMBERS)[:checked]).all()
 
 
-@pytest.mark.parametrize("hidden", [False, True], ids=["seen in fit", "first seen in explain"])
+CHANCE = probability(NUMBERS)[:, 1]
+WITHOUT_DISAGREEMENT = NUMBERS[(CHANCE < 0.45) | (CHANCE > 0.72)]  # no row lies between the thresholds of `Cautious`
+
+
+@pytest.mark.parametrize(
+    ("method", "training", "seen"),
+    [
+        ({"name": "greedy"}, NUMBERS, True),
+        ({"name": "greedy"}, WITHOUT_DISAGREEMENT, False),
+        ({"name": "surrogate-search", "query_budget": 1000}, NUMBERS, True),
+        ({"name": "surrogate-search", "query_budget": 200}, NUMBERS, False),  # of which `predict` is asked about few
+    ],
+    ids=["seen in fit", "first seen in explain", "seen within a budget", "too small a budget to see it in fit"],
+)
 @pytest.mark.parametrize("n", [1, 3])
-def test_found_follows_predict_where_it_disagrees_with_the_scores(hidden: bool, n: int) -> None:
+def test_found_follows_predict_where_it_disagrees_with_the_scores(
+    method: Any, training: pd.DataFrame, seen: bool, n: int
+) -> None:
     model = Cautious().fit(NUMBERS)
-    if hidden:  # no training row lies between the two thresholds, so that the first search trusts the scores
-        chance = probability(NUMBERS)[:, 1]
-        training = NUMBERS[(chance < 0.45) | (chance > 0.72)]
-    else:
-        training = NUMBERS
-    explainer = make_explainer("greedy", model, max_changes=2).fit(training)
-    assert explainer.blackbox_.strict != hidden
+    explainer = make_explainer(model=model, max_changes=2, **method).fit(training)
+    assert explainer.blackbox_.strict == seen
     result = explainer.explain(NUMBERS[:30], n=n)
     before = model.predict(NUMBERS[:30])
     frame = result.frame
     assert (model.predict(frame[list(NUMBERS)]) != before[frame["query_id"]]).all()
     assert result.found[:, 0].all()
     assert (result.after[result.found] == 1 - np.repeat(before[:, None], n, axis=1)[result.found]).all()
-    assert explainer.blackbox_.strict != hidden, "what one call needed does not change the next"
+    assert explainer.blackbox_.strict == seen, "what one call needed does not change the next"
 
 
 def test_a_slot_left_empty_by_the_second_search_is_not_found() -> None:
