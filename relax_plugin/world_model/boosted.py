@@ -223,7 +223,7 @@ class BoostedTrees:
         piece = (steps < seen[..., None]).sum(axis=-1)
         if self.space.is_categorical.any():
             piece = np.where(self.space.is_categorical[feature], value.astype(np.int64), piece)
-        return self.lookup.take(self.begins[feature] + piece, axis=0)
+        return np.asarray(self.lookup.take(self.begins[feature] + piece, axis=0))
 
     def _left_by_the_others(self, states: Values) -> Bytes:
         """What all features but one leave reachable (states, features, trees): products from both sides."""

@@ -201,5 +201,5 @@ class ImaginedBlackBox(BlackBox):
         answer = self.world.targets.answer(self.world.predict(values))
         return answer if self.has_scores else Answer(answer.output)
 
-    def confirm(self, rows: Any) -> Answer:
+    def confirm(self, rows: Any, known: Any = None) -> Answer:
         raise AssertionError("only the model itself confirms an answer")

@@ -178,8 +178,8 @@ class TabledNetwork:
         self.begins = np.cumsum([0, *(len(own) for own in knots[:-1])])
         numbers = ~self.space.is_categorical
         self.slopes = np.zeros((len(numbers), HIDDEN), dtype=np.float32)  # beyond the outer edges
-        for j in np.flatnonzero(numbers):
-            self.slopes[j] = self.first[self.columns[j].start] / self.space.scale[j]
+        first_column = [columns.start for columns in self.columns]
+        self.slopes[numbers] = (self.first[first_column] / self.space.scale[:, None])[numbers]
 
     @property
     def _every(self) -> Integers:
