@@ -62,9 +62,9 @@ class ImaginedSearch:
     def ordinary_search(self, problem: Problem) -> Proposals:
         """One counterfactual a query without the rescue, which is too dear for what may be done without."""
         made, few = Proposals.empty(problem, 1), self.moves.thinned(VALUES, problem.space)
-        # The query itself is asked for scores and `predict`; the scores of an answer are known when it is confirmed.
-        apart = problem.blackbox.reader.labels_apart and problem.blackbox.task == "classification"
-        questions = max((self.rows_per_instance - (3 if apart else 2)) // problem.blackbox.rows_per_question, 1)
+        # The query itself and the confirmation of its answer are asked too: scores and `predict` each time.
+        overhead = 4 if problem.blackbox.reader.labels_apart and problem.blackbox.has_scores else 2
+        questions = max((self.rows_per_instance - overhead) // problem.blackbox.rows_per_question, 1)
         size = max(min(MOST_QUERIES, CELLS // problem.start.shape[1]), 1)
         for index, part in problem.parts(size):
             hunt = Hunt.begin(self.world, part, few)
@@ -153,7 +153,7 @@ class Hunt:
         proposals = self.proposals.of(who)
         rows = proposals.rows(self.problem.start[who], position)
         met, gap = self.problem.judge(rows, who)
-        self.belief.learn(who, position, gap, self.proposals, self.told)
+        self.belief.learn(who, position, self.world.targets.in_units(gap), self.proposals, self.told)
         self.told.gap[who, position] = np.inf  # asked once is enough
         every = np.arange(len(who))
         one = proposals.at(position[:, None])

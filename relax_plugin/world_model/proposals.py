@@ -101,7 +101,8 @@ class Imagination:
         self.world, self.problem, self.beam = world, problem, beam or BEAM
         self.single = Single.of(problem, moves, world)
         # What the model answered to the query itself corrects the world model there, less the farther one goes.
-        self.correction = (problem.gap - world.gap(problem.goal, problem.start)).astype(np.float32)
+        told = world.targets.in_units(problem.gap)
+        self.correction = (told - world.gap(problem.goal, problem.start)).astype(np.float32)
 
     def propose(self) -> Changes:
         """Complete answers of each query: those of one change, of two, ..., until one is sure to be valid."""
