@@ -13,7 +13,7 @@ from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.greedy import Moves
 from relax_plugin.search.rescue import Rescue
 from relax_plugin.world_model.belief import Belief, Told, expected_improvement
-from relax_plugin.world_model.changes import CATEGORY, Changes, largest
+from relax_plugin.world_model.changes import CATEGORY, Changes, largest, lengths
 from relax_plugin.world_model.model import WorldModel
 from relax_plugin.world_model.proposals import VALUES, Imagination
 from relax_plugin.world_model.variants import variants_of
@@ -102,6 +102,7 @@ class Hunt:
         self.questions = 0
         self.proposals = Changes.none(1, len(problem), 0)
         self.told = belief.tell(self.proposals)
+        self.asked = np.zeros((len(problem), 0), dtype=np.int64)  # keys of what each query asked; 0: nothing
         self.varied = np.zeros((len(problem), 0), dtype=bool)  # whether its variants have been looked at
 
     @classmethod
@@ -114,7 +115,7 @@ class Hunt:
     def of(self, queries: Integers) -> "Hunt":
         """The hunt for some of the queries."""
         part = Hunt(self.world, self.problem.part(queries), self.belief.of(queries))
-        for name in ("rows", "closest", "count", "distance", "improved", "varied"):
+        for name in ("rows", "closest", "count", "distance", "improved", "varied", "asked"):
             setattr(part, name, getattr(self, name)[queries])
         part.proposals, part.told, part.questions = self.proposals.of(queries), self.told.of(queries), self.questions
         return part
@@ -125,7 +126,9 @@ class Hunt:
 
     def watch(self, proposals: Changes) -> None:
         """Keep an eye on the most promising of these proposals and of those watched before."""
-        told = self.told.beside(self.belief.tell(proposals))
+        fresh = self.belief.tell(proposals)
+        fresh.gap[(proposals.key[:, :, None] == self.asked[:, None]).any(axis=2)] = np.inf
+        told = self.told.beside(fresh)
         varied = np.concatenate([self.varied, np.zeros(proposals.gap.shape, dtype=bool)], axis=1)
         both = self.proposals.beside(proposals)
         worth = self._improvement(both, told)
@@ -154,8 +157,10 @@ class Hunt:
         rows = proposals.rows(self.problem.start[who], position)
         met, gap = self.problem.judge(rows, who)
         self.belief.learn(who, position, self.world.targets.in_units(gap), self.proposals, self.told)
-        self.told.gap[who, position] = np.inf  # asked once is enough
-        every = np.arange(len(who))
+        every, keys = np.arange(len(who)), np.zeros(len(self.problem), dtype=np.int64)
+        keys[who] = proposals.key[every, position]
+        self.asked = np.column_stack([self.asked, keys])
+        self.told.gap[(self.proposals.key == keys[:, None]) & (keys[:, None] != 0)] = np.inf  # once is enough
         one = proposals.at(position[:, None])
         self._note(who, rows, met, gap, one.count[:, 0], one.distance(self.problem.space)[:, 0])
         self.improved[who] |= met & (self.count[who] == one.count[every, 0])
@@ -197,13 +202,13 @@ class Hunt:
         start, space = self.problem.start, self.problem.space
         feature, value = _listed(rows, start, self.problem.max_changes)
         there, every = feature >= 0, np.arange(len(rows))
-        length = (value - start[every, feature]) / space.scale[feature]
-        length = np.where(there, np.where(space.is_categorical[feature], CATEGORY, length), 0.0)
+        length = lengths(value - start[every, feature], space.scale[feature])
+        length = np.where(there, np.where(space.is_categorical[feature], CATEGORY, length), np.float32(0.0))
         gap = self.world.gap(self.problem.goal, rows)
         changes = (rows != start).sum(axis=1)
         gap = np.where((changes > 0) & (changes <= self.problem.max_changes), gap, np.inf)
         return Changes(
-            feature[:, :, None].astype(np.int32), value[:, :, None], length[:, :, None].astype(np.float32), gap[:, None]
+            feature[:, :, None].astype(np.int32), value[:, :, None], length[:, :, None], gap[:, None].astype(np.float32)
         )
 
     def _as_proposals(self, query: Integers, variants: Changes) -> Changes:

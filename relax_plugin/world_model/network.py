@@ -25,6 +25,7 @@ WEIGHT_DECAY = 1.0
 CELLS_AT_ONCE = 400_000  # numbers of one addition: what fits a processor's cache
 CELLS_OF_STATES = 4_000_000  # numbers kept of what the features of states add
 ROWS_AT_ONCE = 8192
+FAR = 1000.0  # standard deviations from which on all numbers look alike: single precision must hold their sums
 
 
 def refuse_other_shapes(shapes: dict[str, tuple[int, ...]], arrays: dict[str, Any]) -> None:
@@ -182,5 +183,6 @@ class TabledNetwork:
             seen = column[:, None] == np.arange(len(self.space.features[j].categories))
         else:
             pieces = np.clip((column[:, None] - self.edges[j, :-1]) / self.width[j], 0.0, 1.0) - 0.5
-            seen = np.column_stack([(column - self.space.mean[j]) / self.space.scale[j], pieces])
+            standardised = np.clip((column - self.space.mean[j]) / self.space.scale[j], -FAR, FAR)
+            seen = np.column_stack([standardised, pieces])
         return np.asarray(seen, dtype=np.float32)

@@ -15,7 +15,7 @@ from relax_plugin.limits import Limits
 from relax_plugin.problem import Problem
 from relax_plugin.search.greedy import Moves
 from relax_plugin.world_model.belief import expected_improvement
-from relax_plugin.world_model.changes import CATEGORY, Changes, largest, nearness
+from relax_plugin.world_model.changes import CATEGORY, Changes, largest, lengths, nearness
 from relax_plugin.world_model.model import WorldModel
 
 VALUES = 6  # quantiles of each number that are looked at
@@ -47,7 +47,7 @@ class Single:
         allowed = (value != here) & (value >= low[:, feature]) & (value <= high[:, feature])
         allowed &= ~problem.limits.frozen[:, feature]
         categorical = space.is_categorical[feature]
-        length = ((value - here) / space.scale[feature]).astype(np.float32)
+        length = lengths(value - here, space.scale[feature])
         cost = np.abs(length)
         if categorical.any():
             at = np.flatnonzero(categorical)
