@@ -99,7 +99,7 @@ class Hunt:
         self.rows, self.closest = problem.start.copy(), problem.gap.copy()
         self.count, self.distance = np.full(len(problem), np.inf), np.full(len(problem), np.inf)
         self.improved = np.zeros(len(problem), dtype=bool)  # since variants of the best answer were looked at
-        self.questions = 0
+        self.questions = np.zeros(len(problem), dtype=np.int64)
         self.proposals = Changes.none(1, len(problem), 0)
         self.told = belief.tell(self.proposals)
         self.asked = np.zeros((len(problem), 0), dtype=np.int64)  # keys of what each query asked; 0: nothing
@@ -115,9 +115,9 @@ class Hunt:
     def of(self, queries: Integers) -> "Hunt":
         """The hunt for some of the queries."""
         part = Hunt(self.world, self.problem.part(queries), self.belief.of(queries))
-        for name in ("rows", "closest", "count", "distance", "improved", "varied", "asked"):
+        for name in ("rows", "closest", "count", "distance", "improved", "questions", "varied", "asked"):
             setattr(part, name, getattr(self, name)[queries])
-        part.proposals, part.told, part.questions = self.proposals.of(queries), self.told.of(queries), self.questions
+        part.proposals, part.told = self.proposals.of(queries), self.told.of(queries)
         return part
 
     def put(self, queries: Integers, part: "Hunt") -> None:
@@ -131,9 +131,9 @@ class Hunt:
         told = self.told.beside(fresh)
         varied = np.concatenate([self.varied, np.zeros(proposals.gap.shape, dtype=bool)], axis=1)
         both = self.proposals.beside(proposals)
-        worth = self._improvement(both, told)
-        position = largest(worth, WATCHED)
-        others = -told.gap
+        worth, others = self._improvement(both, told), -told.gap
+        least = told.gap.min(axis=1, initial=0.0)[:, None]
+        position = largest(np.where(worth > 0, worth, least - told.gap), WATCHED)  # what is worth nothing: by its gap
         np.put_along_axis(others, position, -np.inf, 1)
         position = np.concatenate([position, largest(others, SAFE)], axis=1)
         self.proposals, self.told = both.at(position), told.at(position)
@@ -152,7 +152,7 @@ class Hunt:
             self._ask_about(who, position[who])
 
     def _ask_about(self, who: Integers, position: Integers) -> None:
-        self.questions += 1
+        self.questions[who] += 1
         proposals = self.proposals.of(who)
         rows = proposals.rows(self.problem.start[who], position)
         met, gap = self.problem.judge(rows, who)
@@ -175,7 +175,7 @@ class Hunt:
 
     def _improvement(self, proposals: Changes, told: Told) -> Floats:
         distance, error = proposals.distance(self.problem.space), self.belief.errors(told)
-        urgency = URGENCY * self.questions
+        urgency = URGENCY * self.questions[:, None]
         return expected_improvement(told.gap, error, proposals.count, distance, self.count, self.distance, urgency)
 
     def _look_around(self) -> None:
