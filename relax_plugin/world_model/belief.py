@@ -26,7 +26,7 @@ def expected_improvement(
     distance: Array,
     best_count: Array,
     best_distance: Array,
-    urgency: float = 0.0,
+    urgency: Array | float = 0.0,
 ) -> Array:
     """The chance that a proposal is valid, times what it would gain, in changes: fewer first, else a shorter way.
 

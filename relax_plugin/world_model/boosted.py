@@ -24,6 +24,7 @@ SHARE_OF_FEATURES = 0.5  # that each split looks at; of wide tables fewer, but:
 MOST_FEATURES = 16
 LEAST_FEATURES = 4
 MOST_PIECES = 10_000  # of a feature in a file: far more than the thresholds of all trees
+FARTHEST = 1e30  # spreads that a value may lie from the median: single precision ends at 1e38
 CELLS_AT_ONCE = 400_000  # bytes of one lookup: what fits a processor's cache
 CELLS_OF_STATES = 8_000_000  # bytes kept of what the features of states leave reachable
 
@@ -36,6 +37,11 @@ class BoostedTrees:
     def __init__(self, space: FeatureSpace, values: Values, seed: int = 0) -> None:
         self.space = space
         self.rng = np.random.default_rng(seed)
+        # A tree sees no step below 1e-7, and single precision only: most values of each number shall be around 1.
+        self.centre = np.median(values, axis=0)
+        apart = np.abs(values - self.centre)
+        spread = np.where(np.median(apart, axis=0) > 0, np.median(apart, axis=0), apart.mean(axis=0))
+        self.spread = np.where(spread > 0, spread, 1.0)
         self.grown: list[Any] = []
         self.base = np.zeros(0)
         self.thresholds: list[Array | None] = []  # of each number, between whose values its pieces lie
@@ -152,13 +158,14 @@ class BoostedTrees:
         self._ready()
 
     def _columns(self, values: Values) -> Array:
-        """What the trees split: numbers as they are, a column for each category."""
+        """What the trees split: numbers around 1, a column for each category."""
+        spread = np.clip((values - self.centre) / self.spread, -FARTHEST, FARTHEST)
         made = []
         self.owner, self.category = [], []  # of each column: its feature, and its category or -1
         for j, feature in enumerate(self.space.features):
             codes = range(len(feature.categories)) if feature.kind == "categorical" else [-1]
             for code in codes:
-                made.append(values[:, j] if code < 0 else values[:, j] == code)
+                made.append(spread[:, j] if code < 0 else values[:, j] == code)
                 self.owner.append(j)
                 self.category.append(code)
         return np.column_stack(made)
@@ -173,8 +180,9 @@ class BoostedTrees:
             for node in np.flatnonzero(tree.children_left >= 0):
                 column = tree.feature[node]
                 sides = int(below[tree.children_left[node]]), int(below[tree.children_right[node]])
-                split = (float(tree.threshold[node]), self.category[column], number, *sides)
-                splits[self.owner[column]].append(split)
+                j = self.owner[column]
+                at = float(tree.threshold[node] * self.spread[j] + self.centre[j])
+                splits[j].append((at, self.category[column], number, *sides))
         self.thresholds, self.masks = [], []
         for feature, own in zip(self.space.features, splits, strict=True):
             threshold, category, tree_of, left, right = np.array(own).reshape(-1, 5).T
@@ -218,9 +226,7 @@ class BoostedTrees:
 
     def _reachable(self, feature: Integers, value: Floats) -> Bytes:
         """What cells leave reachable (..., trees): their features, and values of the same shape or of rows of them."""
-        # Trees compare in single precision.
-        steps, seen = self.steps[feature], value.astype(np.float32).astype(np.float64)
-        piece = (steps < seen[..., None]).sum(axis=-1)
+        piece = (self.steps[feature] < value[..., None]).sum(axis=-1)
         if self.space.is_categorical.any():
             piece = np.where(self.space.is_categorical[feature], value.astype(np.int64), piece)
         return np.asarray(self.lookup.take(self.begins[feature] + piece, axis=0))

@@ -24,6 +24,7 @@ LEARNING_RATE = 5e-3  # AdamW, falling linearly to a twentieth
 WEIGHT_DECAY = 1.0
 CELLS_AT_ONCE = 400_000  # numbers of one addition: what fits a processor's cache
 CELLS_OF_STATES = 4_000_000  # numbers kept of what the features of states add
+FAR = 1000.0  # standard deviations from which on all numbers look alike: single precision must hold their sums
 
 
 def refuse_other_shapes(shapes: dict[str, tuple[int, ...]], arrays: dict[str, Any]) -> None:
@@ -178,6 +179,11 @@ class TabledNetwork:
         self.begins = np.cumsum([0, *(len(own) for own in knots[:-1])])
         numbers = ~self.space.is_categorical
         self.slopes = np.zeros((len(numbers), HIDDEN), dtype=np.float32)  # beyond the outer edges
+        far = FAR * self.space.scale
+        self.ends = (  # beyond which it adds no more
+            np.where(numbers, np.minimum(self.space.mean - far, self.edges[:, 0]), -np.inf),
+            np.where(numbers, np.maximum(self.space.mean + far, self.edges[:, -1]), np.inf),
+        )
         first_column = [columns.start for columns in self.columns]
         self.slopes[numbers] = (self.first[first_column] / self.space.scale[:, None])[numbers]
 
@@ -197,8 +203,9 @@ class TabledNetwork:
         at = self.begins[feature] + piece
         made = self.knots.take(at, axis=0)
         made += self.rises.take(at, axis=0) * share.astype(np.float32)[..., None]
-        if (inside != value).any():
-            made += self.slopes[feature] * (value - inside).astype(np.float32)[..., None]
+        beyond = np.clip(value, self.ends[0][feature], self.ends[1][feature]) - inside
+        if beyond.any():
+            made += self.slopes[feature] * beyond.astype(np.float32)[..., None]
         return np.asarray(made)
 
     def _inputs(self, values: Values) -> Array:
@@ -213,5 +220,6 @@ class TabledNetwork:
             seen = column[:, None] == np.arange(len(self.space.features[j].categories))
         else:
             pieces = np.clip((column[:, None] - self.edges[j, :-1]) / self.width[j], 0.0, 1.0) - 0.5
-            seen = np.column_stack([(column - self.space.mean[j]) / self.space.scale[j], pieces])
+            standardised = np.clip((column - self.space.mean[j]) / self.space.scale[j], -FAR, FAR)
+            seen = np.column_stack([standardised, pieces])
         return np.asarray(seen, dtype=np.float32)

@@ -15,7 +15,7 @@ from relax_plugin.limits import Limits
 from relax_plugin.problem import Problem
 from relax_plugin.search.greedy import Moves
 from relax_plugin.world_model.belief import expected_improvement
-from relax_plugin.world_model.changes import CATEGORY, Changes, largest, nearness
+from relax_plugin.world_model.changes import CATEGORY, Changes, largest, lengths, nearness
 from relax_plugin.world_model.model import WorldModel
 
 VALUES = 6  # quantiles of each number that are looked at
@@ -48,7 +48,7 @@ class Single:
         allowed = (value != here) & (value >= low[:, feature]) & (value <= high[:, feature])
         allowed &= ~problem.limits.frozen[:, feature]
         categorical = space.is_categorical[feature]
-        length = ((value - here) / space.scale[feature]).astype(np.float32)
+        length = lengths(value - here, space.scale[feature])
         cost = np.abs(length)
         if categorical.any():
             at = np.flatnonzero(categorical)
@@ -103,7 +103,8 @@ class Imagination:
         self.enough = -sure * world.error  # the gap at which a query's proposals are not widened further
         self.single = Single.of(problem, moves, world)
         # What the model answered to the query itself corrects the world model there, less the farther one goes.
-        self.correction = (problem.gap - world.gap(problem.goal, problem.start)).astype(np.float32)
+        told = world.targets.in_units(problem.gap)
+        self.correction = (told - world.gap(problem.goal, problem.start)).astype(np.float32)
 
     def propose(self) -> Changes:
         """Complete answers of each query: those of one change, of two, ..., until one is sure to be valid."""
