@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from relax_plugin.arrays import Array, Booleans, Floats
+from relax_plugin.arrays import Array, Booleans, Floats, Integers
 from relax_plugin.errors import ModelError
 
 
@@ -23,6 +23,16 @@ class Answer:
 
     def take(self, index: Any) -> "Answer":
         return Answer(self.output[index], None if self.scores is None else self.scores[index])
+
+    @property
+    def told(self) -> Floats:
+        """All that it says to each row: the scores where there are any."""
+        return self.output if self.scores is None else self.scores
+
+    def nearly(self, other: "Answer") -> Booleans:
+        """Whether both say the same to each row; batches of another size may differ in the last digits of float32."""
+        same = np.isclose(self.told, other.told, rtol=1e-4, atol=1e-6)
+        return np.asarray(same.reshape(len(self), -1).all(axis=1))
 
     def replaced(self, where: Booleans, other: "Answer") -> "Answer":
         """The same, with the other's answers where it is told."""
@@ -68,6 +78,20 @@ def distinct_labels(labels: Any) -> Array:
         classes = np.empty(len(found), dtype=object)
         classes[:] = found
         return classes
+
+
+def positions_of(labels: Any, classes: Array) -> Integers:
+    """Where labels stand among the classes, -1 for others: the one place where labels are read.
+
+    Equal is what Python calls equal: 1, 1.0 and True are one label, 1 and "1" are two.
+    """
+    if isinstance(labels, np.ndarray) and labels.dtype == classes.dtype and classes.dtype.kind in "biuf":
+        order = np.argsort(classes)
+        nearest = order[np.searchsorted(classes, labels, sorter=order).clip(max=len(classes) - 1)]
+        return np.where(classes[nearest] == labels, nearest, -1)
+    place = {label: position for position, label in reversed(list(enumerate(classes.tolist())))}
+    found = [place.get(label, -1) for label in (labels.tolist() if isinstance(labels, np.ndarray) else labels)]
+    return np.array(found, dtype=np.int64)
 
 
 def refuse_fractions(labels: Any) -> None:

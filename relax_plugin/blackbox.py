@@ -10,21 +10,21 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pandas as pd
 
 from relax_plugin.answers import Answer as Answer
 from relax_plugin.answers import (
     distinct_labels,
     finite_numbers,
+    positions_of,
     refuse_fractions,
     refuse_missing_answers,
     refuse_what_is_no_label,
 )
 from relax_plugin.arrays import Array, Floats, Integers, Values
+from relax_plugin.books import Books as Books
 from relax_plugin.errors import InputError, ModelError
 from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.readers import Reader, make_reader, task_of
@@ -34,30 +34,9 @@ if TYPE_CHECKING:
 
 Task = Literal["auto", "classification", "regression"]
 
-ENTERING = threading.Lock()  # books of a whole are written by all of its parts, which may run in threads
+ONE_AT_A_TIME = threading.RLock()  # warnings are caught in one thread at a time, or their filters would be mixed up
 ASKED_AGAIN = 8  # training rows on which `learn` sees whether the model repeats itself
 LEAST_PROBABILITY = 1e-6  # logits are taken of probabilities clipped to this, or to what the model's grain suggests
-
-
-@dataclass
-class Books:
-    """What a model was asked so far; what a part of the work asks is entered in the books of the whole as well."""
-
-    spent: int = 0
-    calls: int = 0
-    seconds: float = 0.0
-    whole: "Books | None" = None
-
-    def enter(self, *, rows: int = 0, calls: int = 0, seconds: float = 0.0) -> None:
-        books: Books | None = self
-        with ENTERING:
-            while books is not None:
-                books.spent, books.calls, books.seconds = (
-                    books.spent + rows,
-                    books.calls + calls,
-                    books.seconds + seconds,
-                )
-                books = books.whole
 
 
 class BlackBox:
@@ -97,19 +76,21 @@ class BlackBox:
         self.strict = False  # True: labels come from `predict` at every question, not from the largest score
         self.accelerate = accelerate
         self.trees: FastTrees | None = None  # what answers small batches, once it has proved itself
+        self.by_arrays = False  # whether `ask` puts its rows as an array although the user's come in a frame
         self.books = Books()
 
     def bound_to(self, space: FeatureSpace) -> "BlackBox":
         """The same model over another space, with what is learned kept apart; what it is asked counts here too."""
         bound = self.for_call()
         bound.reader = copy.copy(self.reader)
-        bound.space, bound.classes, bound.later_classes, bound.strict, bound.trees = space, None, [], False, None
+        bound.space, bound.classes, bound.later_classes = space, None, []
+        bound.strict, bound.trees, bound.by_arrays = False, None, False
         return bound
 
     def over(self, space: FeatureSpace) -> "BlackBox":
         """The same with all that was learned, asked in the dtypes of another space with the same features."""
         other = self.for_call()
-        other.space = space
+        other.space, other.by_arrays = space, self.by_arrays and space.has_arrays
         return other
 
     def for_call(self) -> "BlackBox":
@@ -141,36 +122,44 @@ class BlackBox:
         return scored and self.reader.score_kind == "probability"
 
     @property
+    def labels_apart(self) -> bool:
+        """Whether `predict` is a question of its own beside that for scores, with which it may disagree."""
+        return self.task == "classification" and self.reader.has_scores and self.reader.labels_apart
+
+    @property
     def rows_per_question(self) -> int:
         """Rows that asking one row costs: two where scores and `predict` are asked apart at every question."""
         return 2 if self.strict and self.task == "classification" and self.reader.has_scores else 1
 
-    def learn(self, values: Values) -> Answer:
+    def learn(self, values: Values, share: int = 2) -> Answer:
         """Ask training rows once to see the classes, the grain of the scores, and whether ties matter.
 
-        Whether `predict` may disagree with the largest score is seen on the first half of them. A few are asked twice:
-        a model that changes its mind is worth a warning.
+        Whether `predict` may disagree with the largest score is seen on one in `share` of them. A few are asked twice,
+        if possible as an array: a model that changes its mind is worth a warning, and one that says the very same is
+        asked with arrays from then on, which some libraries read much faster than frames.
         """
-        self.trees = None
-        answer = self._learn(values)
-        self._see_whether_it_repeats_itself(values[:ASKED_AGAIN], answer)
+        self.trees, self.by_arrays = None, False
+        checked = -(-len(values) // share)  # the first so many are answered by `predict`
+        answer = self._learn(values, checked)
+        few, first = values[:ASKED_AGAIN], answer.take(slice(ASKED_AGAIN))
+        if not self._takes_arrays(few, first):
+            self._see_whether_it_repeats_itself(few, first)
         if self.accelerate is not None and self.space is not None:
             from relax_plugin.trees.fast import fast_trees  # whose readers import much of scikit-learn
 
-            checked = len(values) if self.task == "regression" else (len(values) + 1) // 2  # these `predict` answered
-            answered = values, answer.output[:checked], answer.scores
+            answered = values, answer.output[: len(values) if self.task == "regression" else checked], answer.scores
             self.trees = fast_trees(self.model, self.space, self.classes, *answered)
         return answer
 
-    def _learn(self, values: Values) -> Answer:
-        raw_output, scores = self._call(self._rows(values), want_labels=not self.reader.has_scores)
+    def _learn(self, values: Values, checked: int) -> Answer:
+        raw_output, scores = self._asked(values, want_labels=not self.reader.has_scores)
         if self.task == "regression":
             return Answer(finite_numbers(raw_output, "value"))
         known = self.reader.classes(scores)
         if scores is not None and self.reader.labels_apart and np.shape(scores)[1:] != np.shape(known):
             # Scores that are not one a class (an SVC's votes of pairs) are no help: labels are enough.
             self.reader.has_scores, self.reader.score_kind = False, "probability"
-            raw_output, scores = self._call(self._rows(values), want_labels=True)
+            raw_output, scores = self._asked(values, want_labels=True)
         if known is None:
             refuse_missing_answers(raw_output)
             refuse_fractions(raw_output)
@@ -185,8 +174,7 @@ class BlackBox:
             self.least_probability = float(np.clip(0.5 * smallest, LEAST_PROBABILITY, 0.01))
         output = np.argmax(scores, axis=1).astype(np.float64)
         if self.reader.labels_apart:
-            checked = values[: (len(values) + 1) // 2]
-            labels, _ = self._call(self._rows(checked), want_labels=True)
+            labels, _ = self._asked(values[:checked], want_labels=True)
             codes = self.codes(labels)
             if (codes < 0).any():
                 stranger = labels[int(np.argmax(codes < 0))]
@@ -198,16 +186,35 @@ class BlackBox:
             output[: len(codes)] = codes
         return Answer(output, scores)
 
-    def _see_whether_it_repeats_itself(self, values: Values, answer: Answer) -> None:
+    def _takes_arrays(self, values: Values, first: Answer) -> bool:
+        """Ask with an array what was asked with a frame; True if that tells that the model repeats itself.
+
+        Arrays are used from then on only if the answers are the same to the last digit, differ from row to row (else
+        they might not depend on the cells), and were given without a warning: scikit-learn misses the names.
+        """
+        if self.space is None or not self.space.has_arrays or not self.has_scores:
+            return False
+        self.by_arrays = True
+        try:
+            with ONE_AT_A_TIME, warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                again = self.ask(values)
+        except ModelError:
+            self.by_arrays = False
+            return False
+        varied = (first.told != first.told[0]).any()
+        self.by_arrays = bool(varied and not caught and np.array_equal(first.told, again.told))
+        return bool(first.nearly(again).all())
+
+    def _see_whether_it_repeats_itself(self, values: Values, first: Answer) -> None:
         again = self.ask(values)
-        first, second = (a.output if a.scores is None else a.scores for a in (answer.take(slice(len(values))), again))
-        # Batches of another size may differ in the last digits of single precision.
-        same = np.isclose(first, second, rtol=1e-4, atol=1e-6).reshape(len(values), -1).all(axis=1)
+        same = first.nearly(again)
         if not same.all():
             row = int(np.argmin(same))
             warnings.warn(
-                f"the model answered {first[row]} to a training row, and {second[row]} when it was asked again: its "
-                "answers cannot be repeated, and a counterfactual holds only for the answer it was confirmed by.",
+                f"the model answered {first.told[row]} to a training row, and {again.told[row]} when it was asked "
+                "again: its answers cannot be repeated, and a counterfactual holds only for the answer it was "
+                "confirmed by.",
                 stacklevel=5,
             )
 
@@ -216,7 +223,7 @@ class BlackBox:
 
         The codes of labels may be others from then on.
         """
-        labels, _ = self._call(self._rows(values), want_labels=True)
+        labels, _ = self._asked(values, want_labels=True)
         refuse_missing_answers(labels)
         assert self.classes is not None
         self.classes = distinct_labels(np.concatenate([self.classes, np.asarray(labels)]))
@@ -229,14 +236,13 @@ class BlackBox:
             return Answer(np.empty(0), np.empty((0, width)) if self.reader.has_scores else None)
         if self.trees is not None and self.trees.quicker(len(values)):
             return self._ask_trees(self.trees, values)
-        rows = self._rows(values)
-        labels, scores = self._call(rows, want_labels=not self.reader.has_scores)
+        labels, scores = self._asked(values, want_labels=not self.reader.has_scores)
         if self.task == "regression":
             return Answer(finite_numbers(labels, "value"))
         if scores is None:
             return Answer(self.codes(labels))
         if self.strict:
-            labels, _ = self._call(rows, want_labels=True)
+            labels, _ = self._asked(values, want_labels=True)
             return Answer(self.codes(labels), scores)
         return Answer(np.argmax(scores, axis=1).astype(np.float64), scores)
 
@@ -247,17 +253,26 @@ class BlackBox:
         self.books.enter(rows=len(values) * times, calls=times, seconds=time.perf_counter() - started)
         return Answer(output, scores)
 
-    def confirm(self, rows: Rows) -> Answer:
-        """The model's own answer to rows in the user's dtypes: `predict` where it has one, and its scores."""
-        if self.task == "regression" or not self.reader.has_scores:
-            labels, _ = self._call(rows, want_labels=True)
-            return Answer(finite_numbers(labels, "value") if self.task == "regression" else self.codes(labels))
-        labels, scores = self._call(rows, want_labels=False)
-        answer = Answer(np.argmax(np.asarray(scores), axis=1).astype(np.float64), scores)
-        if self.reader.labels_apart:
-            labels, _ = self._call(rows, want_labels=True)
-            answer = replace(answer, output=self.codes(labels))
-        return answer
+    def confirm(self, rows: Rows, known: Floats | None = None) -> Answer:
+        """The model's own answer to rows in the user's dtypes: `predict` where it has one, and its scores.
+
+        Scores that are `known`, which means not NaN, are not asked for again where `predict` is asked apart.
+        """
+        if not self.labels_apart:
+            labels, scores = self._call(rows.copy(), want_labels=not self.reader.has_scores)
+            if self.task == "regression":
+                return Answer(finite_numbers(labels, "value"))
+            return Answer(self.codes(labels) if scores is None else scores.argmax(axis=1).astype(np.float64), scores)
+        unknown = np.ones(len(rows), dtype=bool) if known is None else np.isnan(known).any(axis=1)
+        if known is None or unknown.all():
+            _, scores = self._call(rows.copy(), want_labels=False)
+        else:
+            scores = known.copy()
+            if unknown.any():
+                some: Any = rows[unknown]
+                _, scores[unknown] = self._call(some, want_labels=False)
+        labels, _ = self._call(rows.copy(), want_labels=True)
+        return Answer(self.codes(labels), scores)
 
     @contextmanager
     def asking_strictly(self) -> Iterator[None]:
@@ -285,15 +300,17 @@ class BlackBox:
         named[~known] = [self.later_classes[int(-1 - code)] for code in output[~known]]
         return named
 
-    def _rows(self, values: Values) -> Rows:
+    def _asked(self, values: Values, want_labels: bool) -> tuple[Any, Floats | None]:
         assert self.space is not None, "values can be asked about only with a FeatureSpace"
-        return self.space.model_input(values)
+        untried = want_labels and self.reader.has_scores  # arrays have proved themselves with the scores alone
+        arrays = self.by_arrays and not untried
+        return self._call(self.space.model_array(values) if arrays else self.space.model_input(values), want_labels)
 
     def _call(self, rows: Rows, want_labels: bool) -> tuple[Any, Floats | None]:
-        """Ask the model once, with a copy of the rows: what it writes into them is its own affair."""
+        """Ask the model once. What it writes into the rows is its own affair: they must be a copy."""
         started = time.perf_counter()
         try:
-            labels, scores = self.reader.read(rows.copy(), want_labels)
+            labels, scores = self.reader.read(rows, want_labels)
         except ModelError:
             raise
         except (Exception, SystemExit) as error:
@@ -319,17 +336,8 @@ class BlackBox:
         return labels, scores
 
     def positions(self, labels: Any) -> Integers:
-        """Where labels stand among the classes, -1 for others: the one place where labels are read.
-
-        Equal is what Python calls equal: 1, 1.0 and True are one label, 1 and "1" are two.
-        """
-        classes = np.asarray(self.classes)
-        quick = classes.dtype.kind in "biuf" and classes.dtype != np.float16  # of which pandas makes no index
-        if isinstance(labels, np.ndarray) and labels.dtype == classes.dtype and quick:
-            return np.asarray(pd.Index(classes).get_indexer(pd.Index(labels)), dtype=np.int64)
-        place = {label: position for position, label in reversed(list(enumerate(classes.tolist())))}
-        found = [place.get(label, -1) for label in (labels.tolist() if isinstance(labels, np.ndarray) else labels)]
-        return np.array(found, dtype=np.int64)
+        """Where labels stand among the classes, -1 for others."""
+        return positions_of(labels, np.asarray(self.classes))
 
     def codes(self, labels: Any) -> Floats:
         """Positions of labels among the classes; below 0 for those that no training row had."""

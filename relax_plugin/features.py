@@ -13,18 +13,17 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from relax_plugin.arrays import Booleans, Floats, Integers, Values
+from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 from relax_plugin.columns import (
     Feature,
-    as_integers,
     decimals_of,
     feature_from_dict,
     feature_to_dict,
     float_bytes,
     narrowed,
-    refuse_inexact,
 )
-from relax_plugin.errors import ColumnError, ConstraintError, InputError, UnknownCategoryError, did_you_mean
+from relax_plugin.conversion import column_of, columns_by_dtype, in_dtype, plain_numbers, values_of
+from relax_plugin.errors import ColumnError, ConstraintError, InputError, did_you_mean
 from relax_plugin.inference import infer_features, listed, refuse_unknown
 from relax_plugin.limits import Grid, Limits
 from relax_plugin.tables import Rows as Rows
@@ -33,10 +32,7 @@ from relax_plugin.tables import (
     array_with_cells,
     as_array,
     as_frame,
-    numbers_of,
     pandas_or_array,
-    refuse_missing,
-    refuse_unhashable,
     with_cells,
 )
 
@@ -148,24 +144,12 @@ class FeatureSpace:
     def values(self, X: Rows) -> Values:
         """Check the rows and turn them into a float64 matrix (n, features); categories become positions."""
         frame = self.frame(X)
+        numbers = None if self.is_categorical.any() else plain_numbers(frame, frame.dtypes)
+        if numbers is not None:
+            return numbers
         values = np.empty((len(frame), len(self)), dtype=np.float64)
-        for j, feature in enumerate(self.features):
-            column = frame[feature.name]
-            refuse_missing(feature.name, column)
-            if feature.kind == "categorical":
-                if pd.api.types.is_object_dtype(column.dtype):
-                    refuse_unhashable(feature.name, column)
-                codes = pd.Index(feature.categories, dtype=object).get_indexer(column.astype(object))
-                if (codes < 0).any():
-                    row = int(np.argmax(codes < 0))
-                    raise UnknownCategoryError(
-                        f"feature {feature.name!r} is {column.iloc[row]!r} in row {row}, "
-                        f"but the training data has only {list(feature.categories)}."
-                    )
-                values[:, j] = codes
-            else:
-                values[:, j] = numbers_of(feature.name, column)
-                refuse_inexact(feature, values[:, j])
+        for j, (_, column) in enumerate(frame.items()):
+            values[:, j] = values_of(self.features[j], column, self._places[j])
         return values
 
     def frame(self, X: Rows) -> pd.DataFrame:
@@ -214,37 +198,57 @@ class FeatureSpace:
         unchanged = np.asarray(encoded) == self.encode(queries)
         return self.restore(np.where(unchanged, self.values(queries), values), queries)
 
-    def restore(self, values: Values, queries: Rows) -> Rows:
-        """Rows in the user's dtypes, each cell that equals its query's being the query's own cell."""
+    def restore(self, values: Values, queries: Rows, start: Values | None = None) -> Rows:
+        """Rows in the user's dtypes, cells equal to those of the queries (whose values are `start`) being their own."""
         original = self.frame(queries)
-        changed = values != self.values(queries)
-        new = {j: self._column(j, values[changed[:, j], j]) for j in range(len(self)) if changed[:, j].any()}
+        start = self.values(queries) if start is None else start
+        changed = values != start
+        new = {
+            int(j): column_of(self.features[j], values[changed[:, j], j]) for j in np.flatnonzero(changed.any(axis=0))
+        }
         if self.container == "array" and isinstance(queries, np.ndarray):
             return array_with_cells(queries, changed, new)
-        columns = {}
+        frame = pd.DataFrame(original, copy=True)
+        dtypes = frame.dtypes.tolist()
         for j, feature in enumerate(self.features):
-            column = original[feature.name].reset_index(drop=True)
-            if isinstance(feature.dtype, pd.CategoricalDtype):
-                column = column.astype(feature.dtype)  # the same values, with all categories of the training data
-            if j in new:
-                column = with_cells(column, changed[:, j], new[j])
-            columns[feature.name] = column
-        frame = pd.DataFrame(columns).set_axis(original.index)
+            # A query of few categories gets all those of the training data; the values stay.
+            widened = isinstance(feature.dtype, pd.CategoricalDtype) and dtypes[j] != feature.dtype
+            if widened or j in new:
+                column: Any = frame.iloc[:, j].reset_index(drop=True)
+                column = column.astype(feature.dtype) if widened else column
+                column = with_cells(column, changed[:, j], new[j]) if j in new else column
+                frame.isetitem(j, column.set_axis(frame.index))
         return frame if self.container == "frame" else as_array(frame, np.asarray(queries).dtype)
 
     def model_input(self, values: Values) -> Rows:
-        """Values in the container and dtypes of the training rows, as fast as possible: the model is asked with it."""
-        dtypes = {str(f.dtype) for f in self.features}
-        plain = isinstance(self.features[0].dtype, np.dtype) and (
-            self.container == "frame" or self.array_dtype in dtypes
-        )
-        if len(dtypes) == 1 and not self.is_categorical.any() and plain:
-            dtype = self.features[0].dtype
-            cast = as_integers(values, dtype) if dtype.kind in "iu" else values.astype(dtype)
-            cast = values.copy() if cast is None else cast  # queries have fractions where training had none
-            return pd.DataFrame(cast, columns=self._index) if self.container == "frame" else cast
-        frame = pd.DataFrame({f.name: self._column(j, values[:, j]) for j, f in enumerate(self.features)})
+        """Values in the container and dtypes of the training rows, as fast as possible: the model is asked with it.
+
+        Nobody else holds the cells: the model may write into them.
+        """
+        if len(self._numbers) == 1 and (self.container == "frame" or self.array_dtype in map(str, self._numbers)):
+            cells = self.model_array(values)
+            return pd.DataFrame(cells, columns=self._index, copy=False) if self.container == "frame" else cells
+        frame = pd.DataFrame({f.name: column_of(f, values[:, j]) for j, f in enumerate(self.features)})
         return frame if self.container == "frame" else as_array(frame, np.dtype(self.array_dtype))
+
+    def model_array(self, values: Values) -> Array:
+        """The cells of `model_input` as `to_numpy` would give them, without a frame in between (if `has_arrays`)."""
+        blocks = [in_dtype(values[:, columns], dtype) for dtype, columns in self._numbers.items()]
+        if len(blocks) == 1:
+            return blocks[0]
+        cells = np.empty(values.shape, dtype=np.result_type(*blocks))
+        for columns, block in zip(self._numbers.values(), blocks, strict=True):
+            cells[:, columns] = block
+        return cells
+
+    @property
+    def has_arrays(self) -> bool:
+        """Whether arrays could stand for the frames of the training rows: every column holds numbers of numpy."""
+        return self.container == "frame" and len(self._numbers) > 0
+
+    @cached_property
+    def _numbers(self) -> dict[np.dtype[Any], Any]:
+        return columns_by_dtype(self.features)
 
     def numbers(self, values: Values) -> Values:
         """The values with categories, if these are numbers, in place of their positions."""
@@ -254,24 +258,13 @@ class FeatureSpace:
         return cells
 
     @cached_property
+    def _places(self) -> list[dict[Any, int]]:
+        """Where each category stands in its feature's list."""
+        return [{category: place for place, category in enumerate(f.categories)} for f in self.features]
+
+    @cached_property
     def _index(self) -> pd.Index:
         return pd.Index(self.names)
-
-    def _column(self, j: int, values: Floats) -> "pd.Series[Any]":
-        feature = self.features[j]
-        cells: Any
-        if feature.kind != "categorical":
-            whole = as_integers(values, feature.dtype) if pd.api.types.is_integer_dtype(feature.dtype) else values
-            fractions = pd.array(values, dtype="float64")  # which queries may have where training had none
-            cells = fractions if whole is None else pd.array(whole).astype(feature.dtype)
-        elif isinstance(feature.dtype, pd.CategoricalDtype):
-            cells = pd.Categorical.from_codes(values.astype(int), dtype=feature.dtype)
-        else:
-            objects = np.empty(len(feature.categories), dtype=object)
-            objects[:] = feature.categories
-            cells = pd.array(objects[values.astype(int)], dtype=feature.dtype)
-        column: pd.Series[Any] = pd.Series(cells, dtype=cells.dtype)  # else text of dtype object is read as str
-        return column
 
     # Constraints.
 
@@ -287,6 +280,8 @@ class FeatureSpace:
 
     def limits(self, vary: Iterable[Hashable] | None = None, bounds: Bounds | None = None) -> Limits:
         """What a row may become: this space's constraints, narrowed by those of one call."""
+        if vary is None and bounds is None:
+            return self._limits
         features = list(self.features)
         if bounds is not None and not isinstance(bounds, Mapping):
             raise InputError(f"bounds is {bounds!r}; give a mapping of name to (low, high) or to a list of categories.")
@@ -301,6 +296,13 @@ class FeatureSpace:
                 if self.features[self.names.index(name)].immutable:
                     raise ConstraintError(f"vary names feature {name!r}, which is immutable.")
             features = [f if f.name in varied else replace(f, immutable=True) for f in features]
+        return self._limits_of(features)
+
+    @cached_property
+    def _limits(self) -> Limits:
+        return self._limits_of(self.features)
+
+    def _limits_of(self, features: Sequence[Feature]) -> Limits:
         return Limits(
             low=np.array([[f.low for f in features]]),
             high=np.array([[f.high for f in features]]),

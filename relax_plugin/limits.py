@@ -155,13 +155,17 @@ class Limits:
         fixed = (low > high) | self.frozen
         return np.where(fixed, start, low), np.where(fixed, start, high)
 
-    def project(self, values: Floats, start: Floats) -> Floats:
-        """Move every proposed cell to the nearest one allowed; cells equal to the start stay as they are."""
-        low, high = self._ends(start)
-        moved = np.clip(self.round_to_grid(values), low, high)  # the ends lie on the grid too
-        keep = self.frozen | (low > high) | (values == start)
+    def project(self, values: Floats, start: Floats, feature: Any = ...) -> Floats:
+        """Move every proposed cell to the nearest one allowed; cells equal to the start stay as they are.
+
+        `feature` says whose cells the columns of `values` are, by default of column by column; `start` is whole rows.
+        """
+        low, high = (end[:, feature] for end in self._ends(start))
+        start = start[:, feature]
+        moved = np.clip(self.grid.nearest(values, feature), low, high)  # the ends lie on the grid too
+        keep = self.frozen[:, feature] | (low > high) | (values == start)
         if self.is_categorical.any():
-            keep = keep | ~self._chosen(values)
+            keep = keep | ~self._chosen(values, feature)
         return np.where(keep, start, moved)
 
     def inside(self, values: Floats) -> Floats:
@@ -203,14 +207,14 @@ class Limits:
             high[:, down] = self.grid.take(down).first_inside(np.minimum(high, start)[:, down], -1)
         return low, high
 
-    def _chosen(self, values: Floats) -> Booleans:
+    def _chosen(self, values: Floats, feature: Any = ...) -> Booleans:
         """Whether the proposed category is one that may be chosen; True for numbers."""
-        counts = np.diff(self.category_offsets)
+        counts, first = np.diff(self.category_offsets)[feature], self.category_offsets[:-1][feature]
+        columns = np.flatnonzero(counts)
+        code = values[:, columns]
+        inside = (code >= 0) & (code < counts[columns]) & (code % 1 == 0)
+        rows = 0 if len(self.choices) == 1 else np.arange(len(values))[:, None]
+        position = first[columns] + np.clip(code, 0, counts[columns] - 1).astype(int)
         chosen = np.ones(values.shape, dtype=bool)
-        for j in np.flatnonzero(self.is_categorical):
-            code = values[:, j].astype(int)
-            inside = (code >= 0) & (code < counts[j]) & (code == values[:, j])
-            rows = np.arange(len(values)) if len(self.choices) != 1 else 0
-            position = self.category_offsets[j] + np.clip(code, 0, counts[j] - 1)
-            chosen[:, j] = inside & self.choices[rows, position]
+        chosen[:, columns] = inside & self.choices[rows, position]
         return chosen

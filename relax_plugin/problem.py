@@ -105,17 +105,23 @@ class Proposals:
     """What a method offers for a problem: up to k rows a query; the core decides which of them are valid.
 
     `offered` marks filled slots, `stage` says which part of the method found each, `note` why a query has none.
-    An empty slot may hold the closest attempt.
+    An empty slot may hold the closest attempt. A method that has the model's own scores of what it offers hands them
+    on, and the model need not be asked for them again; they are NaN where unknown.
     """
 
     values: Floats  # (n, k, features)
     offered: Booleans  # (n, k)
     stage: Array  # (n, k) of str
     note: Array  # (n,) of str
+    scores: Floats | None = None  # (n, k, classes), where the model gives some
 
     @classmethod
     def empty(cls, problem: Problem, k: int) -> "Proposals":
-        n, d = problem.start.shape
-        values = np.repeat(problem.start[:, None, :], k, axis=1)
-        assert values.shape == (n, k, d)
-        return cls(values, np.zeros((n, k), dtype=bool), np.full((n, k), "", dtype=object), np.full(n, "", object))
+        n, before = len(problem), problem.before.scores
+        return cls(
+            values=np.repeat(problem.start[:, None, :], k, axis=1),
+            offered=np.zeros((n, k), dtype=bool),
+            stage=np.full((n, k), "", dtype=object),
+            note=np.full(n, "", dtype=object),
+            scores=None if before is None else np.full((n, k, before.shape[1]), np.nan),
+        )

@@ -103,9 +103,9 @@ def numbers_of(name: Hashable, column: "pd.Series[Any]") -> Floats:
 def with_cells(column: "pd.Series[Any]", where: Booleans, cells: "pd.Series[Any]") -> "pd.Series[Any]":
     """The column with new cells; in a dtype that holds both where the query's own (whole numbers, say) cannot."""
     if column.dtype == cells.dtype:
-        column = column.copy()
-        column[where] = cells.array
-        return column
+        own = column.array.copy()
+        own[where] = cells.array
+        return pd.Series(own, index=column.index, dtype=column.dtype)
     both: pd.Series[Any] = pd.concat([column[~where], cells.set_axis(column.index[where])])
     return both.sort_index()
 
@@ -124,7 +124,8 @@ def array_with_cells(array: Array, where: Booleans, cells: Mapping[int, "pd.Seri
 def as_array(frame: pd.DataFrame, dtype: np.dtype[Any]) -> Array:
     if dtype.kind == "U":  # as wide as the longest text, which may be a new one
         return frame.to_numpy(dtype=object).astype(str)
-    return frame.to_numpy(dtype=dtype if dtype.kind == "O" else np.result_type(dtype, frame.to_numpy()))
+    kind = dtype if dtype.kind == "O" else np.result_type(dtype, frame.to_numpy())
+    return frame.to_numpy(dtype=kind, copy=True)  # without a copy it cannot be written to, and some models do
 
 
 def array_dtype(text: str) -> np.dtype[Any]:

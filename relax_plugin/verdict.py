@@ -38,6 +38,9 @@ class Verdict:
         made.values = np.where(finite, made.values, self.problem.start[pending, None])
         kept.values[pending], kept.offered[pending] = made.values, made.offered
         kept.stage[pending], kept.note[pending] = made.stage, made.note
+        if kept.scores is not None:
+            known = np.nan if made.scores is None else made.scores
+            kept.scores[pending] = np.where(finite.all(axis=2, keepdims=True), known, np.nan)
         self.found[pending], self.output[pending] = False, before.output[pending, None]
         if self.scores is not None and before.scores is not None:
             self.scores[pending] = before.scores[pending, None]
@@ -45,7 +48,7 @@ class Verdict:
         query = pending[position]
         if len(query) == 0:
             return query
-        values, answer = self._confirmed(query, kept.values[query, slot])
+        values, answer = self._confirmed(query, slot)
         kept.values[query, slot], start = values, self.problem.start[query]
         self.output[query, slot] = answer.output
         if self.scores is not None and answer.scores is not None:
@@ -60,20 +63,26 @@ class Verdict:
     def attempts_that_meet_the_goal(self, pending: Integers) -> Integers:
         """Of queries for which nothing was offered, those whose closest attempt does meet the goal by `predict`."""
         attempts, start = self.proposals.values[pending, 0], self.problem.start[pending]
-        tried = ~self.proposals.offered[pending].any(axis=1) & (attempts != start).any(axis=1)
-        pending, attempts = pending[tried], attempts[tried]
+        pending = pending[~self.proposals.offered[pending].any(axis=1) & (attempts != start).any(axis=1)]
         if len(pending) == 0:
             return pending
-        return pending[self.problem.goal.take(pending).met(self._confirmed(pending, attempts)[1])]
+        _, answer = self._confirmed(pending, np.zeros_like(pending))
+        return pending[self.problem.goal.take(pending).met(answer)]
 
-    def _confirmed(self, query: Integers, values: Values) -> tuple[Values, Answer]:
-        """The delivered cells of proposals, read back, and the model's own answer to them."""
-        blackbox, space = self.problem.blackbox, self.problem.space
-        delivered = space.restore(values, taken(self.rows, query))
-        asked = blackbox.rows_asked
-        answer = blackbox.confirm(delivered)
-        self.problem.charge(query, (blackbox.rows_asked - asked) // len(query))
-        return space.values(delivered), answer
+    def _confirmed(self, query: Integers, slot: Integers) -> tuple[Values, Answer]:
+        """The delivered cells of proposals, read back, and the model's own answer to them.
+
+        Scores that the method has handed on hold for the cells it proposed, and are asked for where others came back.
+        """
+        blackbox, space, values = self.problem.blackbox, self.problem.space, self.proposals.values[query, slot]
+        delivered = space.restore(values, taken(self.rows, query), self.problem.start[query])
+        read = space.values(delivered)
+        known = np.full((len(query), 1), np.nan)
+        if self.proposals.scores is not None and blackbox.trees is None:  # which answer in the place of the model
+            known = np.where((read == values).all(axis=1)[:, None], self.proposals.scores[query, slot], np.nan)
+        unknown = np.isnan(known).any(axis=1)
+        self.problem.charge(query, 1 + (blackbox.labels_apart & unknown))
+        return read, blackbox.confirm(delivered, known)
 
     def say_why_missed(self, queries: Integers) -> None:
         """Note that what was proposed for these queries does not meet the goal: the model may have changed its mind."""

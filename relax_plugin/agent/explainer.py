@@ -170,7 +170,7 @@ class ReLAX(CounterfactualExplainer):
             self._most_changes(),
             spent,
         )
-        solved = np.asarray((Imagination(world, problem, few).propose().gap < 0).any(axis=1))
+        solved = np.asarray((Imagination(world, problem, few, sure=0.0).propose().gap < 0).any(axis=1))
         found = f"the world model alone finds answers for {int(solved.sum())} of {len(solved)} rows set aside"
         if len(solved) - solved.sum() > UNSOLVED * len(solved):
             self.training_ += f"; {found}"

@@ -47,6 +47,8 @@ class LocalSolver:
         better = met & (~made.offered[:, 0] | closer)
         made.values[better, 0], made.offered[better, 0] = values[better], True
         made.stage[better, 0] = "local"
+        if made.scores is not None:  # those of the answers that gave way
+            made.scores[better, 0] = np.nan
         made.note[better] = ""
         return made
 

@@ -17,7 +17,10 @@ CANDIDATES_PER_CALL = 65_536  # bounds the memory of one call of the model
 
 @dataclass(frozen=True)
 class Moves:
-    """Single-feature moves: set `feature` to `value`. Bounds are infinite here and cut to each query's own."""
+    """Single-feature moves: set `feature` to `value`, in the order of both.
+
+    Bounds are infinite here and cut to each query's own.
+    """
 
     feature: Integers
     value: Floats
@@ -75,25 +78,21 @@ def greedy_search(problem: Problem, moves: Moves, steps: int, begin: Values | No
 
 
 def _best_move(problem: Problem, moves: Moves, current: Values, queries: Integers) -> tuple[Integers, Values, Booleans]:
-    start, low, high = problem.start[queries], problem.span[0][queries], problem.span[1][queries]
-    value = np.clip(moves.value, low[:, moves.feature], high[:, moves.feature])
-    unchanged = (current[queries] == start)[:, moves.feature]
-    row, move = np.nonzero(unchanged & (value != start[:, moves.feature]))
-    candidates = current[queries][row]
-    candidates[np.arange(len(row)), moves.feature[move]] = value[row, move]
+    """The rows that move, where to, and whether they meet the goal then."""
+    feature, start = moves.feature, problem.start[queries]
+    low, high = (end[queries][:, feature] for end in problem.span)
+    landed = problem.limits.take(queries).project(np.clip(moves.value, low, high), start, feature)
+    tried = (current[queries] == start)[:, feature] & (landed != start[:, feature])
+    # Clipping and rounding make some moves equal, which are neighbours: ask each once.
+    tried[:, 1:] &= (landed[:, 1:] != landed[:, :-1]) | (feature[1:] != feature[:-1])
+    row, move = np.nonzero(tried)
     owner = queries[row]
-    candidates = problem.limits.take(owner).project(candidates, problem.start[owner])
-    # Clipping and rounding make some moves equal, or undo them: ask each once.
-    feature = moves.feature[move]
-    landed = candidates[np.arange(len(row)), feature]
-    key = np.stack([row.astype(np.float64), feature.astype(np.float64), landed], axis=1)
-    real = np.flatnonzero(landed != problem.start[owner, feature])
-    single = real[np.unique(key[real], axis=0, return_index=True)[1]] if len(real) else real
-    row, owner, candidates = row[single], owner[single], candidates[single]
+    candidates = current[owner]
+    candidates[np.arange(len(row)), feature[move]] = landed[row, move]
     if len(row) == 0:
-        return queries[:0], candidates, np.zeros(0, dtype=bool)
-    met, gap = problem.judge(candidates, owner)
-    cost = np.where(met, problem.distance(candidates, owner), gap)
+        return owner, candidates, np.zeros(0, dtype=bool)
+    met, cost = problem.judge(candidates, owner)
+    cost[met] = problem.distance(candidates[met], owner[met])
     order = np.lexsort((cost, ~met, row))
     best = order[np.unique(row[order], return_index=True)[1]]
     return owner[best], candidates[best], met[best]

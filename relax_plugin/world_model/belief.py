@@ -15,7 +15,7 @@ from relax_plugin.features import FeatureSpace
 from relax_plugin.world_model.changes import Changes
 
 NOISE = 1e-3  # share of the variance that no answer removes
-PRIOR_ANSWERS = 4.0  # answers that the typical error of the world model is worth when a query's own is estimated
+PRIOR_ANSWERS = 2.0  # answers that the typical error of the world model is worth when a query's own is estimated
 LIKELY = 0.3  # chance of being valid from which on a proposal says how few changes may do
 
 
@@ -26,7 +26,7 @@ def expected_improvement(
     distance: Array,
     best_count: Array,
     best_distance: Array,
-    urgency: float = 0.0,
+    urgency: Array | float = 0.0,
 ) -> Array:
     """The chance that a proposal is valid, times what it would gain, in changes: fewer first, else a shorter way.
 

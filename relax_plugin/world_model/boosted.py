@@ -24,6 +24,7 @@ SHARE_OF_FEATURES = 0.5  # that each split looks at; of wide tables fewer, but:
 MOST_FEATURES = 16
 LEAST_FEATURES = 4
 MOST_PIECES = 10_000  # of a feature in a file: far more than the thresholds of all trees
+FARTHEST = 1e30  # spreads that a value may lie from the median: single precision ends at 1e38
 CELLS_AT_ONCE = 400_000  # bytes of one lookup: what fits a processor's cache
 CELLS_OF_STATES = 8_000_000  # bytes kept of what the features of states leave reachable
 
@@ -36,6 +37,11 @@ class BoostedTrees:
     def __init__(self, space: FeatureSpace, values: Values, seed: int = 0) -> None:
         self.space = space
         self.rng = np.random.default_rng(seed)
+        # A tree sees no step below 1e-7, and single precision only: most values of each number shall be around 1.
+        self.centre = np.median(values, axis=0)
+        apart = np.abs(values - self.centre)
+        spread = np.where(np.median(apart, axis=0) > 0, np.median(apart, axis=0), apart.mean(axis=0))
+        self.spread = np.where(spread > 0, spread, 1.0)
         self.grown: list[Any] = []
         self.base = np.zeros(0)
         self.thresholds: list[Array | None] = []  # of each number, between whose values its pieces lie
@@ -67,16 +73,16 @@ class BoostedTrees:
 
     def predict(self, values: Values) -> Floats:
         """Targets of rows (rows, targets)."""
-        size = max(CELLS_AT_ONCE // self.count, 1)
-        parts = [self._leaves(values[first : first + size]) for first in range(0, len(values), size)]
-        return np.concatenate(parts) + self.base if parts else np.empty((0, len(self.base)))
+        result = np.empty((len(values), len(self.base)))
+        size = max(CELLS_OF_STATES // (values.shape[1] * self.count), 1)
+        for first in range(0, len(values), size):
+            own = self._reachable(self._every, values[first : first + size])
+            result[first : first + size] = self._sum(np.bitwise_and.reduce(own, axis=1))
+        return result + self.base
 
     def table(self, feature: Integers, value: Floats) -> Bytes:
         """What `predict_moves` needs of each move: what it leaves reachable (moves, trees)."""
-        made = np.empty((len(feature), self.count), dtype=np.uint8)
-        for j in np.unique(feature):
-            made[feature == j] = self._reachable(int(j), value[feature == j])
-        return made
+        return self._reachable(feature, value)
 
     def predict_moves(self, states: Values, feature: Integers, table: Bytes, chosen: Integers | None = None) -> Floats:
         """Targets of every state with one feature moved (states, moves, targets); or of the moves `chosen` for each."""
@@ -92,21 +98,22 @@ class BoostedTrees:
                 if chosen is None:
                     reachable = part[:, feature] & table
                 else:
-                    of = np.take_along_axis(part, feature[chosen[at]][:, :, None], axis=1)
-                    reachable = of & table[chosen[at]]
+                    which = feature[chosen[at]] + part.shape[1] * np.arange(len(part))[:, None]
+                    reachable = part.reshape(-1, self.count).take(which, axis=0)
+                    reachable &= table.take(chosen[at], axis=0)
                 result[at] = self._sum(reachable)
         return np.asarray(result + self.base.astype(np.float32))
 
     def predict_changed(self, states: Values, row: Integers, feature: Integers, value: Floats) -> Floats:
         """Targets of the rows `states[row]` with one `feature` of each at another `value` (changes, targets)."""
         result = np.empty((len(row), len(self.base)))
-        if not len(row):
-            return result
-        others = self._left_by_the_others(states)
-        order = np.argsort(feature, kind="stable")
-        for of_one in np.split(order, np.flatnonzero(np.diff(feature[order])) + 1):
-            j = int(feature[of_one[0]])
-            result[of_one] = self._sum(others[row[of_one], j] & self._reachable(j, value[of_one]))
+        others = self._left_by_the_others(states).reshape(-1, self.count)
+        size = max(CELLS_AT_ONCE // self.count, 1)
+        for first in range(0, len(row), size):
+            at = slice(first, first + size)
+            reachable = others.take(row[at] * states.shape[1] + feature[at], axis=0)
+            reachable &= self._reachable(feature[at], value[at])
+            result[at] = self._sum(reachable)
         return result + self.base
 
     def arrays(self) -> dict[str, Any]:
@@ -145,19 +152,20 @@ class BoostedTrees:
         self.count, self.base = number, arrays["base"]
         self.values = np.zeros((number, 256, outputs), dtype=np.float32)
         self.values[:, 1 << np.arange(LEAVES)] = arrays["leaves"]
-        self.offset = (256 * np.arange(number)).astype(np.int32)
         self.masks = np.split(arrays["masks"], np.cumsum(pieces)[:-1])
         own = iter(np.split(arrays["thresholds"], np.cumsum(pieces[numeric] - 1)[:-1]))
         self.thresholds = [next(own) if is_number else None for is_number in numeric]
+        self._ready()
 
     def _columns(self, values: Values) -> Array:
-        """What the trees split: numbers as they are, a column for each category."""
+        """What the trees split: numbers around 1, a column for each category."""
+        spread = np.clip((values - self.centre) / self.spread, -FARTHEST, FARTHEST)
         made = []
         self.owner, self.category = [], []  # of each column: its feature, and its category or -1
         for j, feature in enumerate(self.space.features):
             codes = range(len(feature.categories)) if feature.kind == "categorical" else [-1]
             for code in codes:
-                made.append(values[:, j] if code < 0 else values[:, j] == code)
+                made.append(spread[:, j] if code < 0 else values[:, j] == code)
                 self.owner.append(j)
                 self.category.append(code)
         return np.column_stack(made)
@@ -172,8 +180,9 @@ class BoostedTrees:
             for node in np.flatnonzero(tree.children_left >= 0):
                 column = tree.feature[node]
                 sides = int(below[tree.children_left[node]]), int(below[tree.children_right[node]])
-                split = (float(tree.threshold[node]), self.category[column], number, *sides)
-                splits[self.owner[column]].append(split)
+                j = self.owner[column]
+                at = float(tree.threshold[node] * self.spread[j] + self.centre[j])
+                splits[j].append((at, self.category[column], number, *sides))
         self.thresholds, self.masks = [], []
         for feature, own in zip(self.space.features, splits, strict=True):
             threshold, category, tree_of, left, right = np.array(own).reshape(-1, 5).T
@@ -190,7 +199,7 @@ class BoostedTrees:
             for place, grower in enumerate(tree_of.astype(int)):
                 mask[:, grower] &= left_over[:, place]
             self.masks.append(mask)
-        self.offset = (256 * np.arange(self.count)).astype(np.int32)
+        self._ready()
 
     def _leaves_below(self, tree: Any, number: int) -> Integers:
         """The leaves below each node as bits; their values are noted."""
@@ -201,31 +210,33 @@ class BoostedTrees:
             below[node] = below[tree.children_left[node]] | below[tree.children_right[node]]
         return below
 
-    def _reachable(self, j: int, column: Floats) -> Bytes:
-        """What the values of one feature leave reachable (rows, trees)."""
-        thresholds = self.thresholds[j]
-        if thresholds is None:
-            return self.masks[j][column.astype(np.int64)]
-        return self.masks[j][np.searchsorted(thresholds, column.astype(np.float32).astype(np.float64))]
+    def _ready(self) -> None:
+        """Lay the tables of all features one behind the other, to look up any cell of any feature at once."""
+        numbers = [own if own is not None else np.zeros(0) for own in self.thresholds]
+        self.steps = np.full((len(numbers), max(map(len, numbers)) or 1), np.inf)
+        for j, own in enumerate(numbers):
+            self.steps[j, : len(own)] = own
+        self.lookup = np.concatenate(self.masks)
+        self.begins = np.cumsum([0, *(len(mask) for mask in self.masks[:-1])])
+        self.offset = (256 * np.arange(self.count)).astype(np.int32)
 
-    def _leaves(self, values: Values) -> Floats:
-        reachable = np.full((len(values), self.count), 255, dtype=np.uint8)
-        for j in range(values.shape[1]):
-            reachable &= self._reachable(j, values[:, j])
-        return self._sum(reachable)
+    @property
+    def _every(self) -> Integers:
+        return np.arange(len(self.masks))
+
+    def _reachable(self, feature: Integers, value: Floats) -> Bytes:
+        """What cells leave reachable (..., trees): their features, and values of the same shape or of rows of them."""
+        piece = (self.steps[feature] < value[..., None]).sum(axis=-1)
+        if self.space.is_categorical.any():
+            piece = np.where(self.space.is_categorical[feature], value.astype(np.int64), piece)
+        return np.asarray(self.lookup.take(self.begins[feature] + piece, axis=0))
 
     def _left_by_the_others(self, states: Values) -> Bytes:
         """What all features but one leave reachable (states, features, trees): products from both sides."""
-        own = [self._reachable(j, states[:, j]) for j in range(states.shape[1])]
-        made = np.empty((len(states), len(own), self.count), dtype=np.uint8)
-        before = np.full((len(states), self.count), 255, dtype=np.uint8)
-        for j, mine in enumerate(own):
-            made[:, j] = before
-            before = before & mine
-        behind = np.full((len(states), self.count), 255, dtype=np.uint8)
-        for j in reversed(range(len(own))):
-            made[:, j] &= behind
-            behind = behind & own[j]
+        own = self._reachable(self._every, states)
+        made = np.full_like(own, 255)
+        made[:, 1:] = np.bitwise_and.accumulate(own[:, :-1], axis=1)
+        made[:, :-1] &= np.bitwise_and.accumulate(own[:, :0:-1], axis=1)[:, ::-1]
         return made
 
     def _sum(self, reachable: Bytes) -> Floats:

@@ -9,6 +9,7 @@ from relax_plugin.arrays import Array, Booleans, Integers, Values
 from relax_plugin.features import FeatureSpace
 
 REACH = 1.4  # standard deviations over which errors of a world model are alike
+FARTHEST = 1e15  # standard deviations that a length may be: its square must not overflow
 CATEGORY = np.float32(np.sqrt(2.0))  # length of a changed category: as far as its one-hot columns move
 
 
@@ -40,6 +41,13 @@ class Changes:
     @property
     def count(self) -> Integers:
         return np.asarray((self.feature >= 0).sum(axis=0))
+
+    @property
+    def key(self) -> Integers:
+        """A number for each proposal, the same for the same changes in whatever order."""
+        bits = (self.value + 0.0).view(np.int64) ^ (self.feature.astype(np.int64) << 40)  # -0.0 + 0.0 is 0.0
+        mixed = (bits ^ (bits >> 29)) * np.int64(0x1B03738712FAD5C9)
+        return np.asarray(np.where(self.feature >= 0, mixed ^ (mixed >> 32), 0).sum(axis=0))
 
     def distance(self, space: FeatureSpace) -> Array:
         """L1 in standard deviations; a changed category counts 1."""
@@ -96,7 +104,12 @@ class Changes:
                     other = is_categorical[feature] & (its_value != value)
                     common = np.where(other, 0.5 * common, common)
                 squared -= common
-        return nearness(squared)
+        return nearness(np.maximum(squared, 0.0))  # of far proposals single precision leaves anything
+
+
+def lengths(difference: Array, scale: Array) -> Array:
+    """Differences of numbers in standard deviations, in single precision."""
+    return np.clip(difference / scale, -FARTHEST, FARTHEST).astype(np.float32)
 
 
 def nearness(squared: Array) -> Array:

@@ -13,7 +13,7 @@ from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.greedy import Moves
 from relax_plugin.search.rescue import Rescue
 from relax_plugin.world_model.belief import Belief, Told, expected_improvement
-from relax_plugin.world_model.changes import CATEGORY, Changes, largest
+from relax_plugin.world_model.changes import CATEGORY, Changes, largest, lengths
 from relax_plugin.world_model.model import WorldModel
 from relax_plugin.world_model.proposals import VALUES, Imagination
 from relax_plugin.world_model.variants import variants_of
@@ -62,9 +62,10 @@ class ImaginedSearch:
     def ordinary_search(self, problem: Problem) -> Proposals:
         """One counterfactual a query without the rescue, which is too dear for what may be done without."""
         made, few = Proposals.empty(problem, 1), self.moves.thinned(VALUES, problem.space)
-        # The query itself is asked for scores and `predict`; the scores of an answer are known when it is confirmed.
+        # The query itself is asked for scores and `predict`; when its answer is confirmed, the scores are known.
         apart = problem.blackbox.reader.labels_apart and problem.blackbox.task == "classification"
-        questions = max((self.rows_per_instance - (3 if apart else 2)) // problem.blackbox.rows_per_question, 1)
+        overhead = 3 if apart else 2
+        questions = max((self.rows_per_instance - overhead) // problem.blackbox.rows_per_question, 1)
         size = max(min(MOST_QUERIES, CELLS // problem.start.shape[1]), 1)
         for index, part in problem.parts(size):
             hunt = Hunt.begin(self.world, part, few)
@@ -80,6 +81,8 @@ class ImaginedSearch:
                 hunt.put(open_, more)
                 stage[open_] = np.where(np.isfinite(more.count), "long search", "")
             made.values[index, 0], made.offered[index, 0], made.stage[index, 0] = hunt.rows, stage != "", stage
+            if made.scores is not None:
+                made.scores[index, 0] = hunt.scores
         return made
 
 
@@ -98,10 +101,13 @@ class Hunt:
         self.world, self.problem, self.belief = world, problem, belief
         self.rows, self.closest = problem.start.copy(), problem.gap.copy()
         self.count, self.distance = np.full(len(problem), np.inf), np.full(len(problem), np.inf)
+        known = problem.before.scores
+        self.scores = None if known is None else np.full(known.shape, np.nan)  # of the best answer
         self.improved = np.zeros(len(problem), dtype=bool)  # since variants of the best answer were looked at
-        self.questions = 0
+        self.questions = np.zeros(len(problem), dtype=np.int64)
         self.proposals = Changes.none(1, len(problem), 0)
         self.told = belief.tell(self.proposals)
+        self.asked = np.zeros((len(problem), 0), dtype=np.int64)  # keys of what each query asked; 0: nothing
         self.varied = np.zeros((len(problem), 0), dtype=bool)  # whether its variants have been looked at
 
     @classmethod
@@ -114,23 +120,27 @@ class Hunt:
     def of(self, queries: Integers) -> "Hunt":
         """The hunt for some of the queries."""
         part = Hunt(self.world, self.problem.part(queries), self.belief.of(queries))
-        for name in ("rows", "closest", "count", "distance", "improved", "varied"):
+        for name in ("rows", "closest", "count", "distance", "improved", "questions", "varied", "asked"):
             setattr(part, name, getattr(self, name)[queries])
-        part.proposals, part.told, part.questions = self.proposals.of(queries), self.told.of(queries), self.questions
+        part.proposals, part.told = self.proposals.of(queries), self.told.of(queries)
         return part
 
     def put(self, queries: Integers, part: "Hunt") -> None:
         """Take over what a hunt for some of the queries has found."""
         self.rows[queries], self.count[queries], self.distance[queries] = part.rows, part.count, part.distance
+        if self.scores is not None:
+            self.scores[queries] = part.scores
 
     def watch(self, proposals: Changes) -> None:
         """Keep an eye on the most promising of these proposals and of those watched before."""
-        told = self.told.beside(self.belief.tell(proposals))
+        fresh = self.belief.tell(proposals)
+        fresh.gap[(proposals.key[:, :, None] == self.asked[:, None]).any(axis=2)] = np.inf
+        told = self.told.beside(fresh)
         varied = np.concatenate([self.varied, np.zeros(proposals.gap.shape, dtype=bool)], axis=1)
         both = self.proposals.beside(proposals)
-        worth = self._improvement(both, told)
-        position = largest(worth, WATCHED)
-        others = -told.gap
+        worth, others = self._improvement(both, told), -told.gap
+        least = told.gap.min(axis=1, initial=0.0)[:, None]
+        position = largest(np.where(worth > 0, worth, least - told.gap), WATCHED)  # what is worth nothing: by its gap
         np.put_along_axis(others, position, -np.inf, 1)
         position = np.concatenate([position, largest(others, SAFE)], axis=1)
         self.proposals, self.told = both.at(position), told.at(position)
@@ -149,28 +159,36 @@ class Hunt:
             self._ask_about(who, position[who])
 
     def _ask_about(self, who: Integers, position: Integers) -> None:
-        self.questions += 1
+        self.questions[who] += 1
         proposals = self.proposals.of(who)
         rows = proposals.rows(self.problem.start[who], position)
-        met, gap = self.problem.judge(rows, who)
-        self.belief.learn(who, position, gap, self.proposals, self.told)
-        self.told.gap[who, position] = np.inf  # asked once is enough
-        every = np.arange(len(who))
+        answer, goal = self.problem.ask(rows, who), self.problem.goal.take(who)
+        met, gap = goal.met(answer), goal.gap(answer)
+        self.belief.learn(who, position, self.world.targets.in_units(gap), self.proposals, self.told)
+        every, keys = np.arange(len(who)), np.zeros(len(self.problem), dtype=np.int64)
+        keys[who] = proposals.key[every, position]
+        self.asked = np.column_stack([self.asked, keys])
+        self.told.gap[(self.proposals.key == keys[:, None]) & (keys[:, None] != 0)] = np.inf  # once is enough
         one = proposals.at(position[:, None])
-        self._note(who, rows, met, gap, one.count[:, 0], one.distance(self.problem.space)[:, 0])
-        self.improved[who] |= met & (self.count[who] == one.count[every, 0])
+        better = self._note(who, rows, met, gap, one.count[:, 0], one.distance(self.problem.space)[:, 0])
+        if self.scores is not None and answer.scores is not None:
+            self.scores[who[better]] = answer.scores[better]
+        self.improved[who] |= better
 
-    def _note(self, who: Integers, rows: Values, met: Booleans, gap: Floats, count: Integers, distance: Floats) -> None:
-        """Keep an answer that is better than the best so far, or an attempt that came closer than any."""
+    def _note(
+        self, who: Integers, rows: Values, met: Booleans, gap: Floats, count: Integers, distance: Floats
+    ) -> Booleans:
+        """Keep what is better than the best answer so far, which is told, or an attempt that came closer than any."""
         better = met & ((count < self.count[who]) | ((count == self.count[who]) & (distance < self.distance[who])))
         winner = who[better]
         nearer = ~met & np.isinf(self.count[who]) & (gap < self.closest[who])
         self.rows[who[better | nearer]], self.closest[who[nearer]] = rows[better | nearer], gap[nearer]
         self.count[winner], self.distance[winner] = count[better], distance[better]
+        return np.asarray(better)
 
     def _improvement(self, proposals: Changes, told: Told) -> Floats:
         distance, error = proposals.distance(self.problem.space), self.belief.errors(told)
-        urgency = URGENCY * self.questions
+        urgency = URGENCY * self.questions[:, None]
         return expected_improvement(told.gap, error, proposals.count, distance, self.count, self.distance, urgency)
 
     def _look_around(self) -> None:
@@ -197,13 +215,13 @@ class Hunt:
         start, space = self.problem.start, self.problem.space
         feature, value = _listed(rows, start, self.problem.max_changes)
         there, every = feature >= 0, np.arange(len(rows))
-        length = (value - start[every, feature]) / space.scale[feature]
-        length = np.where(there, np.where(space.is_categorical[feature], CATEGORY, length), 0.0)
+        length = lengths(value - start[every, feature], space.scale[feature])
+        length = np.where(there, np.where(space.is_categorical[feature], CATEGORY, length), np.float32(0.0))
         gap = self.world.gap(self.problem.goal, rows)
         changes = (rows != start).sum(axis=1)
         gap = np.where((changes > 0) & (changes <= self.problem.max_changes), gap, np.inf)
         return Changes(
-            feature[:, :, None].astype(np.int32), value[:, :, None], length[:, :, None].astype(np.float32), gap[:, None]
+            feature[:, :, None].astype(np.int32), value[:, :, None], length[:, :, None], gap[:, None].astype(np.float32)
         )
 
     def _as_proposals(self, query: Integers, variants: Changes) -> Changes:

@@ -19,6 +19,7 @@ ENOUGH_LABELS = 0.55  # share of equal labels there, in the worst class, from wh
 ACTIVE = 0.6  # share of the rows that are asked where the search goes,
 ROUNDS = 2  # in so many rounds, each with what was learned before it
 FIRST = 0.4  # share of the effort of fitting that is spent before the first of them
+SURE = 0.5  # errors beyond the goal at which a proposal needs no further changes: here many are looked for
 CURIOSITY = 0.5  # how far chance decides which proposal is asked about
 
 
@@ -49,10 +50,10 @@ def imagine(
     world.fit(seen, answer, FIRST)
     world.error = max(CURIOSITY * float(world.targets.of(answer).std()), LEAST_ERROR)
     for part in np.array_split(np.arange(active), ROUNDS):
-        proposed = _proposed(world, values, goal, max_changes, len(part), rng)
+        proposed, goals = _proposed(world, values, goal, max_changes, len(part), rng)
         told = blackbox.ask(proposed)
         if len(part):
-            world.judge(proposed, told)
+            world.judge(proposed, told, goals)
         seen, answer = np.concatenate([seen, proposed]), Answer.joined(answer, told)
         world.fit(seen, answer, (1.0 - FIRST) / ROUNDS)
     return world
@@ -65,21 +66,24 @@ def good_enough(agreement: Agreement) -> bool:
 
 def _proposed(
     world: WorldModel, values: Values, goal: Goal, max_changes: int, count: int, rng: np.random.Generator
-) -> Values:
-    """What a search in imagination would ask first, from random training rows; some chance keeps it curious."""
+) -> tuple[Values, BoundGoal]:
+    """What a search in imagination would ask first, from random training rows, and for which goals.
+
+    Some chance keeps it curious.
+    """
     start = values[rng.integers(0, len(values), count)]
     before = world.targets.answer(world.predict(start))
     goals = random_goals(goal, world.blackbox, before, rng)
     spent, limits = np.zeros(count, dtype=np.int64), world.space.limits()
     problem = Problem(world.space, world.blackbox, start, before, goals, limits, max_changes, spent)
     moves = Moves.quantiles(values, world.space, VALUES)
-    proposals = Imagination(world, problem, moves).propose()
+    proposals = Imagination(world, problem, moves, sure=SURE).propose()
     none = np.full(count, np.inf)
     promise = expected_improvement(
         proposals.gap, world.error, proposals.count, proposals.distance(world.space), none, none
     )
     noisy = np.log(promise + 1e-12) + CURIOSITY * rng.gumbel(size=promise.shape)
-    return proposals.rows(start, noisy.argmax(axis=1))
+    return proposals.rows(start, noisy.argmax(axis=1)), goals
 
 
 def random_goals(goal: Goal, blackbox: BlackBox, answer: Answer, rng: np.random.Generator) -> BoundGoal:

@@ -82,29 +82,35 @@ class WorldModel:
         self.targets = Targets(blackbox)
         self.network = TabledNetwork(self.space, values, seed)
         self.trees = BoostedTrees(self.space, values, seed)
-        self.weight, self.error = 0.5, 1.0
+        self.weight, self.error, self.fitted = 0.5, 1.0, False
         self.agreement = Agreement(np.nan, np.nan, np.nan, 0)
 
     def fit(self, values: Values, answer: Answer, share: float = 1.0) -> "WorldModel":
         """Fit to queried rows for a share of the whole effort; called again, go on from there with other rows."""
         if len(values) < LEAST_ROWS:
             raise InputError(f"a world model needs at least {LEAST_ROWS} queried rows, and {len(values)} are given.")
-        targets = self.targets.of(answer)
+        if not self.fitted:
+            self.targets.measure(answer)
+        self.fitted, targets = True, self.targets.of(answer)
         if self.weight > 0:
             self.network.fit(values, targets, share)
         if self.weight < 1:
             self.trees.fit(values, targets, share)
         return self
 
-    def judge(self, values: Values, answer: Answer) -> None:
-        """Learn from rows it has not seen how far to trust it, and whose share in the mean shall be how large."""
+    def judge(self, values: Values, answer: Answer, goal: BoundGoal) -> None:
+        """Learn from rows it has not seen how far to trust it, and whose share in the mean shall be how large.
+
+        Each row was asked about for a goal of its own.
+        """
         wanted = self.targets.of(answer)
         one, other = self.network.predict(values), self.trees.predict(values)
         errors = [float(((wanted - guess) ** 2).mean()) ** 2 + 1e-24 for guess in (one, other)]
         weight = errors[1] / (errors[0] + errors[1])
         self.weight = 1.0 if weight > ALONE else 0.0 if weight < 1 - ALONE else weight
         told = self.weight * one + (1 - self.weight) * other
-        self.error = max(float(np.sqrt(((wanted - told) ** 2).sum(axis=1).mean())), LEAST_ERROR)
+        missed = self.targets.gap(goal, wanted) - self.targets.gap(goal, told)
+        self.error = max(float(np.sqrt((missed**2).mean())), LEAST_ERROR)
         variance = float(((wanted - wanted.mean(axis=0)) ** 2).sum())
         explained = 1.0 - float(((wanted - told) ** 2).sum()) / variance if variance > 0 else 1.0
         labels = worst = np.nan
@@ -152,7 +158,8 @@ class WorldModel:
         """All that a file must hold to restore the fitted world model."""
         both = zip(PARTS, (self.network.arrays(), self.trees.arrays()), strict=True)
         arrays = {f"{part}{name}": array for part, own in both for name, array in own.items()}
-        arrays |= {"weight": np.array(self.weight), "error": np.array(self.error)}
+        numbers = {"weight": self.weight, "error": self.error, "centre": self.targets.centre, "unit": self.targets.unit}
+        arrays |= {name: np.array(number) for name, number in numbers.items()}
         return {name: torch.tensor(array) for name, array in arrays.items()}
 
     @classmethod
@@ -169,8 +176,11 @@ class WorldModel:
         world.network.load(own[0], world.targets.count)
         world.trees.load(own[1], world.targets.count)
         world.weight, world.error = float(arrays["weight"]), float(arrays["error"])
-        if not 0.0 <= world.weight <= 1.0 or world.error < LEAST_ERROR:
-            raise InputError(f"the world model's weight is {world.weight} and its error {world.error}.")
+        world.targets.centre, world.targets.unit = float(arrays["centre"]), float(arrays["unit"])
+        if not 0.0 <= world.weight <= 1.0 or world.error < LEAST_ERROR or world.targets.unit <= 0.0:
+            raise InputError(
+                f"the world model's weight is {world.weight}, its error {world.error}, its unit {world.targets.unit}."
+            )
         return world
 
     def _mean(self, what: str, *arguments: Any) -> Floats:
@@ -197,5 +207,5 @@ class ImaginedBlackBox(BlackBox):
         answer = self.world.targets.answer(self.world.predict(values))
         return answer if self.has_scores else Answer(answer.output)
 
-    def confirm(self, rows: Any) -> Answer:
+    def confirm(self, rows: Any, known: Any = None) -> Answer:
         raise AssertionError("only the model itself confirms an answer")

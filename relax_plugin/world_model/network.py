@@ -24,7 +24,7 @@ LEARNING_RATE = 5e-3  # AdamW, falling linearly to a twentieth
 WEIGHT_DECAY = 1.0
 CELLS_AT_ONCE = 400_000  # numbers of one addition: what fits a processor's cache
 CELLS_OF_STATES = 4_000_000  # numbers kept of what the features of states add
-ROWS_AT_ONCE = 8192
+FAR = 1000.0  # standard deviations from which on all numbers look alike: single precision must hold their sums
 
 
 def refuse_other_shapes(shapes: dict[str, tuple[int, ...]], arrays: dict[str, Any]) -> None:
@@ -71,6 +71,7 @@ class TabledNetwork:
             self.optimizer.descend(nn.functional.smooth_l1_loss(told, wanted[rows], beta=0.3))
             self.optimizer.rate = LEARNING_RATE * max(1.0 - 0.95 * self.steps / STEPS, 0.05)
         self.first, self.offset, self.second, self.last = (weight.detach().numpy() for weight in self.weights)
+        self._ready()
         return self
 
     def _drawn(self, outputs: int) -> list[torch.Tensor]:
@@ -90,17 +91,15 @@ class TabledNetwork:
     def predict(self, values: Values) -> Floats:
         """Targets of rows (rows, targets)."""
         result = np.empty((len(values), self.second.shape[1]))
-        for start in range(0, len(values), ROWS_AT_ONCE):
-            at = slice(start, start + ROWS_AT_ONCE)
-            result[at] = np.maximum(self._inputs(values[at]) @ self.first + self.offset, 0.0) @ self.second + self.last
+        size = max(CELLS_OF_STATES // (values.shape[1] * HIDDEN), 1)
+        for start in range(0, len(values), size):
+            hidden = self._adds(self._every, values[start : start + size]).sum(axis=1) + self.offset
+            result[start : start + size] = np.maximum(hidden, 0.0) @ self.second + self.last
         return np.asarray(result * self.scale + self.centre)
 
     def table(self, feature: Integers, value: Floats) -> Array:
         """What `predict_moves` needs of each move: what it adds to the hidden layer (moves, hidden)."""
-        made = np.empty((len(feature), HIDDEN), dtype=np.float32)
-        for j in np.unique(feature):
-            made[feature == j] = self._adds(int(j), value[feature == j])
-        return made
+        return self._adds(feature, value)
 
     def predict_moves(self, states: Values, feature: Integers, table: Array, chosen: Integers | None = None) -> Floats:
         """Targets of every state with one feature moved (states, moves, targets); or of the moves `chosen` for each."""
@@ -109,29 +108,33 @@ class TabledNetwork:
         several = max(CELLS_OF_STATES // (states.shape[1] * HIDDEN), 1)
         few = max(CELLS_AT_ONCE // (count * HIDDEN), 1)
         for first in range(0, len(states), several):
-            some = states[first : first + several]
-            own = np.stack([self._adds(j, some[:, j]) for j in range(states.shape[1])], axis=1)
+            own = self._adds(self._every, states[first : first + several])
             others = (own.sum(axis=1) + self.offset)[:, None] - own  # the hidden layer without each feature
-            for start in range(0, len(some), few):
+            for start in range(0, len(own), few):
                 part = others[start : start + few]
                 at = slice(first + start, first + start + len(part))
                 if chosen is None:
                     hidden = part[:, feature] + table
                 else:
-                    of = np.take_along_axis(part, feature[chosen[at]][:, :, None], axis=1)
-                    hidden = of + table[chosen[at]]
+                    which = feature[chosen[at]] + part.shape[1] * np.arange(len(part))[:, None]
+                    hidden = part.reshape(-1, HIDDEN).take(which, axis=0)
+                    hidden += table.take(chosen[at], axis=0)
                 result[at] = np.maximum(hidden, 0.0, out=hidden) @ self.second
         return np.asarray((result + self.last) * np.float32(self.scale) + self.centre.astype(np.float32))
 
     def predict_changed(self, states: Values, row: Integers, feature: Integers, value: Floats) -> Floats:
         """Targets of the rows `states[row]` with one `feature` of each at another `value` (changes, targets)."""
-        hidden = self._hidden(states)[row]
-        order = np.argsort(feature, kind="stable")
-        for of_one in np.split(order, np.flatnonzero(np.diff(feature[order])) + 1) if len(row) else []:
-            j = int(feature[of_one[0]])
-            change = self._seen(j, value[of_one]) - self._seen(j, states[row[of_one], j])
-            hidden[of_one] += change @ self.first[self.columns[j]]
-        return np.asarray((np.maximum(hidden, 0.0) @ self.second + self.last) * self.scale + self.centre)
+        result = np.empty((len(row), self.second.shape[1]))
+        own = self._adds(self._every, states)
+        whole, own = own.sum(axis=1) + self.offset, own.reshape(-1, HIDDEN)
+        size = max(CELLS_AT_ONCE // HIDDEN, 1)
+        for first in range(0, len(row), size):
+            at = slice(first, first + size)
+            hidden = whole.take(row[at], axis=0)
+            hidden += self._adds(feature[at], value[at])
+            hidden -= own.take(row[at] * states.shape[1] + feature[at], axis=0)
+            result[at] = np.maximum(hidden, 0.0, out=hidden) @ self.second + self.last
+        return np.asarray(result * self.scale + self.centre)
 
     def arrays(self) -> dict[str, Any]:
         """All that a file must hold to restore the fitted network."""
@@ -156,6 +159,7 @@ class TabledNetwork:
             setattr(self, name, arrays[name])
         self.scale = float(arrays["scale"])
         self._between(arrays["edges"])
+        self._ready()
 
     def _between(self, edges: Floats) -> None:
         """See each number piece by piece between these quantiles of its own."""
@@ -163,12 +167,46 @@ class TabledNetwork:
         width = np.diff(edges, axis=1)
         self.width = np.where(width > 0, width, np.inf)  # an empty piece is always 0
 
-    def _hidden(self, values: Values) -> Floats:
-        return np.asarray(self._inputs(values) @ self.first + self.offset)
+    def _ready(self) -> None:
+        """Note what each feature adds to the hidden layer at its edges, between which it adds evenly more or less."""
+        knots, rises = [], []
+        for j, columns in enumerate(self.columns):
+            weights = self.first[columns]
+            at_edges = weights if self.space.is_categorical[j] else self._seen(j, self.edges[j]) @ weights
+            knots.append(at_edges)
+            rises.append(np.diff(at_edges, axis=0, append=at_edges[-1:]) * (not self.space.is_categorical[j]))
+        self.knots, self.rises = np.concatenate(knots), np.concatenate(rises).astype(np.float32)
+        self.begins = np.cumsum([0, *(len(own) for own in knots[:-1])])
+        numbers = ~self.space.is_categorical
+        self.slopes = np.zeros((len(numbers), HIDDEN), dtype=np.float32)  # beyond the outer edges
+        far = FAR * self.space.scale
+        self.ends = (  # beyond which it adds no more
+            np.where(numbers, np.minimum(self.space.mean - far, self.edges[:, 0]), -np.inf),
+            np.where(numbers, np.maximum(self.space.mean + far, self.edges[:, -1]), np.inf),
+        )
+        first_column = [columns.start for columns in self.columns]
+        self.slopes[numbers] = (self.first[first_column] / self.space.scale[:, None])[numbers]
 
-    def _adds(self, j: int, column: Floats) -> Floats:
-        """What the values of one feature add to the hidden layer."""
-        return np.asarray(self._seen(j, column) @ self.first[self.columns[j]])
+    @property
+    def _every(self) -> Integers:
+        return np.arange(len(self.columns))
+
+    def _adds(self, feature: Integers, value: Floats) -> Array:
+        """What cells add to the hidden layer (..., hidden): their features, and values of the same shape or of rows."""
+        numbers = ~self.space.is_categorical[feature]
+        piece = (self.edges[feature, 1:-1] <= value[..., None]).sum(axis=-1)
+        inside = np.clip(value, self.edges[feature, 0], self.edges[feature, -1])
+        share = np.clip((inside - self.edges[feature, piece]) / self.width[feature, piece], 0.0, 1.0)
+        if not numbers.all():
+            piece = np.where(numbers, piece, value.astype(np.int64))
+            share, inside = np.where(numbers, share, 0.0), np.where(numbers, inside, value)
+        at = self.begins[feature] + piece
+        made = self.knots.take(at, axis=0)
+        made += self.rises.take(at, axis=0) * share.astype(np.float32)[..., None]
+        beyond = np.clip(value, self.ends[0][feature], self.ends[1][feature]) - inside
+        if beyond.any():
+            made += self.slopes[feature] * beyond.astype(np.float32)[..., None]
+        return np.asarray(made)
 
     def _inputs(self, values: Values) -> Array:
         made = np.empty((len(values), self.inputs), dtype=np.float32)
@@ -182,5 +220,6 @@ class TabledNetwork:
             seen = column[:, None] == np.arange(len(self.space.features[j].categories))
         else:
             pieces = np.clip((column[:, None] - self.edges[j, :-1]) / self.width[j], 0.0, 1.0) - 0.5
-            seen = np.column_stack([(column - self.space.mean[j]) / self.space.scale[j], pieces])
+            standardised = np.clip((column - self.space.mean[j]) / self.space.scale[j], -FAR, FAR)
+            seen = np.column_stack([standardised, pieces])
         return np.asarray(seen, dtype=np.float32)

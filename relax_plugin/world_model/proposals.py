@@ -15,10 +15,11 @@ from relax_plugin.limits import Limits
 from relax_plugin.problem import Problem
 from relax_plugin.search.greedy import Moves
 from relax_plugin.world_model.belief import expected_improvement
-from relax_plugin.world_model.changes import CATEGORY, Changes, largest, nearness
+from relax_plugin.world_model.changes import CATEGORY, Changes, largest, lengths, nearness
 from relax_plugin.world_model.model import WorldModel
 
 VALUES = 6  # quantiles of each number that are looked at
+CATEGORIES = 4  # of each feature that are looked at
 DEPTH = 12  # changes of a proposal at most, whatever `max_changes` says
 BEAM = 4  # states from which proposals are widened
 WIDENED_BY = 32  # best single moves that widen them
@@ -47,7 +48,7 @@ class Single:
         allowed = (value != here) & (value >= low[:, feature]) & (value <= high[:, feature])
         allowed &= ~problem.limits.frozen[:, feature]
         categorical = space.is_categorical[feature]
-        length = ((value - here) / space.scale[feature]).astype(np.float32)
+        length = lengths(value - here, space.scale[feature])
         cost = np.abs(length)
         if categorical.any():
             at = np.flatnonzero(categorical)
@@ -97,11 +98,13 @@ class Front:
 class Imagination:
     """One search for proposals: the world model, the queries, their single moves."""
 
-    def __init__(self, world: WorldModel, problem: Problem, moves: Moves, beam: int | None = None) -> None:
-        self.world, self.problem, self.beam = world, problem, beam or BEAM
+    def __init__(self, world: WorldModel, problem: Problem, moves: Moves, beam: int = BEAM, sure: float = SURE) -> None:
+        self.world, self.problem, self.beam = world, problem, beam
+        self.enough = -sure * world.error  # the gap at which a query's proposals are not widened further
         self.single = Single.of(problem, moves, world)
         # What the model answered to the query itself corrects the world model there, less the farther one goes.
-        self.correction = (problem.gap - world.gap(problem.goal, problem.start)).astype(np.float32)
+        told = world.targets.in_units(problem.gap)
+        self.correction = (told - world.gap(problem.goal, problem.start)).astype(np.float32)
 
     def propose(self) -> Changes:
         """Complete answers of each query: those of one change, of two, ..., until one is sure to be valid."""
@@ -109,9 +112,10 @@ class Imagination:
         most = min(problem.max_changes, DEPTH)
         everyone = np.arange(len(problem))
         gap = self._gap(problem.start, everyone, None, single.allowed, single.length**2)
+        self._forget_all_but_the_best_categories(gap)
         best = largest(self._promise(gap, single.cost, 1), KEPT)
         found = [(everyone, best[None], np.take_along_axis(gap, best, 1))]
-        live = np.flatnonzero(gap.min(axis=1) > -SURE * self.world.error)
+        live = np.flatnonzero(gap.min(axis=1) > self.enough)
         front = self._best_of_each_feature(gap).of(live)
         widening = largest(-gap, WIDENED_BY)
         for depth in range(1, most):
@@ -119,9 +123,18 @@ class Imagination:
                 break
             front, best, best_gap = self._widen(front, live, widening[live], depth)
             found.append((live, best, best_gap))
-            unsure = best_gap.min(axis=1) > -SURE * self.world.error
+            unsure = best_gap.min(axis=1) > self.enough
             live, front = live[unsure], front.of(unsure)
         return self._together(found)
+
+    def _forget_all_but_the_best_categories(self, gap: Floats) -> None:
+        """Of a hundred categories, which are all as far, a few compete: else they would leave no room for the rest."""
+        for j in np.flatnonzero(self.problem.space.is_categorical):
+            moves = np.flatnonzero(self.single.feature == j)
+            if len(moves) > CATEGORIES:
+                own = gap[:, moves]
+                kept = np.take_along_axis(own, largest(-own, CATEGORIES), 1).max(axis=1, keepdims=True)
+                gap[:, moves] = np.where(own <= kept, own, np.inf)
 
     def _together(self, found: list[tuple[Integers, Integers, Floats]]) -> Changes:
         """The proposals of all numbers of changes side by side; their gaps as the world model alone says."""

@@ -4,7 +4,7 @@ import numpy as np
 
 from relax_plugin.arrays import Array, Floats, Integers
 from relax_plugin.problem import Problem
-from relax_plugin.world_model.changes import CATEGORY, Changes
+from relax_plugin.world_model.changes import CATEGORY, Changes, lengths
 from relax_plugin.world_model.model import WorldModel
 
 SHARES = (0.0, 0.3, 0.6, 0.8, 0.92, 1.2)  # of one change
@@ -50,8 +50,9 @@ def variants_of(world: WorldModel, problem: Problem, query: Integers, feature: A
         made.gap[several, places * shares :] = gap.reshape(len(several), -1)
     back = made.value == origin[:, :, None]
     made.feature[back | ~used[:, :, None]] = -1
-    length = (made.value - origin[:, :, None]) / space.scale[feature][:, :, None]
-    made.length = np.where(made.feature >= 0, np.where(categorical[:, :, None], CATEGORY, length), 0.0)
+    length = lengths(made.value - origin[:, :, None], space.scale[feature][:, :, None])
+    length = np.where(categorical[:, :, None], CATEGORY, length)
+    made.length = np.where(made.feature >= 0, length, np.float32(0.0))
     made.gap[(made.feature < 0).all(axis=0)] = np.inf
     return made
 

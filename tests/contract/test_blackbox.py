@@ -1,5 +1,6 @@
 """Facts about BlackBox: every family of models is read right, the books are kept, ties are decided by `predict`."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -290,6 +291,100 @@ def test_no_rows_are_not_asked() -> None:
     assert box.calls == calls
 
 
+@pytest.mark.parametrize(("budget", "asked"), [(None, 256 + 128 + 8), (1000, 125 + 32 + 8), (200, 25 + 7 + 8)])
+def test_at_most_a_sixth_of_a_budget_of_thousand_rows_is_spent_on_learning_the_model(budget: Any, asked: int) -> None:
+    rows = pd.concat([NUMBERS] * 3)
+    explainer: Any = make_explainer("greedy", LogisticRegression().fit(NUMBERS, POSITIVE))
+    explainer._most_fit_rows = lambda: budget
+    assert explainer.fit(rows).fit_rows_ == asked
+
+
+# Arrays in place of frames.
+
+
+class Witness:
+    """A classifier that notes in which containers it was asked, by which method, and answers by `probability`."""
+
+    classes_ = np.array([0, 1])
+
+    def __init__(self, of_array: Callable[[Any], Any] = probability) -> None:
+        self.of_array = of_array
+        self.asked: list[tuple[str, str, int]] = []
+
+    def predict_proba(self, rows: Any) -> Any:
+        self.asked.append(("scores", type(rows).__name__, len(rows)))
+        return probability(rows) if isinstance(rows, pd.DataFrame) else self.of_array(rows)
+
+    def predict(self, rows: Any) -> Any:
+        self.asked.append(("labels", type(rows).__name__, len(rows)))
+        return probability(rows).argmax(axis=1)
+
+
+LEARNED = [("scores", "DataFrame", 120), ("labels", "DataFrame", 60)]
+
+
+def test_a_model_that_answers_arrays_alike_is_asked_with_them_and_confirms_with_frames(recwarn: Any) -> None:
+    model = Witness()
+    box, _ = learned(model)
+    values = NUMBERS.to_numpy()[:5]
+    assert model.asked == [*LEARNED, ("scores", "ndarray", 8)]
+    assert box.rows_asked == 120 + 60 + 8
+    answer = box.ask(values)
+    with box.asking_strictly():
+        box.ask(values)
+    box.confirm(NUMBERS[:5])
+    assert model.asked[3:5] == [("scores", "ndarray", 5), ("scores", "ndarray", 5)]
+    assert {container for _, container, _ in model.asked[5:]} == {"DataFrame"}
+    assert answer.scores is not None
+    assert answer.scores.tolist() == probability(NUMBERS[:5]).tolist()
+    assert not recwarn
+
+
+def warns(rows: Any) -> Any:
+    warnings.warn("X does not have valid feature names", stacklevel=2)
+    return probability(rows)
+
+
+@pytest.mark.parametrize(
+    ("of_array", "asked_again"),
+    [
+        (warns, [("scores", "ndarray", 8)]),
+        (lambda rows: probability(rows) * [1 + 1e-12, 1 - 1e-12], [("scores", "ndarray", 8)]),
+        (lambda rows: probability(rows[:, ::-1]), [("scores", "ndarray", 8), ("scores", "DataFrame", 8)]),
+        (lambda rows: rows["a"], [("scores", "ndarray", 8), ("scores", "DataFrame", 8)]),
+    ],
+    ids=["it warns", "another last digit", "other answers", "it raises"],
+)
+def test_a_model_that_answers_arrays_otherwise_is_asked_with_frames(
+    of_array: Any, asked_again: Any, recwarn: Any
+) -> None:
+    model = Witness(of_array)
+    box, _ = learned(model)
+    assert model.asked == LEARNED + asked_again
+    box.ask(NUMBERS.to_numpy()[:5])
+    assert model.asked[-1] == ("scores", "DataFrame", 5)
+    assert not recwarn
+
+
+def test_equal_answers_to_all_rows_do_not_prove_that_arrays_are_read_alike() -> None:
+    box, _ = learned(lambda rows: np.full((len(rows), 2), 0.5))
+    assert not box.by_arrays
+
+
+def test_text_and_labels_alone_are_asked_with_frames() -> None:
+    assert not learned(mixed_pipeline(), MIXED)[0].by_arrays
+    assert not learned(lambda rows: probability(rows).argmax(axis=1))[0].by_arrays
+
+
+@pytest.mark.parametrize("make", [xgboost.XGBClassifier, xgboost.XGBRegressor])
+def test_xgboost_is_asked_with_arrays(make: Any) -> None:
+    counts = NUMBERS.assign(b=RNG.integers(0, 9, 120), c=NUMBERS["c"].astype(np.float32))
+    model = make(n_estimators=10).fit(counts, POSITIVE.astype(int))
+    box, answer = learned(model, counts)
+    assert box.by_arrays
+    assert box.ask(box.space.values(counts)).told.tolist() == answer.told.tolist()  # type: ignore[union-attr]
+
+
 # What cannot be read.
 
 
@@ -387,24 +482,34 @@ def test_a_disagreement_of_predict_and_scores_is_noticed() -> None:
     assert (box.labels(answer.output)[:checked] == Cautious().predict(NUMBERS)[:checked]).all()
 
 
-@pytest.mark.parametrize("hidden", [False, True], ids=["seen in fit", "first seen in explain"])
+CHANCE = probability(NUMBERS)[:, 1]
+WITHOUT_DISAGREEMENT = NUMBERS[(CHANCE < 0.45) | (CHANCE > 0.72)]  # no row lies between the thresholds of `Cautious`
+
+
+@pytest.mark.parametrize(
+    ("method", "training", "seen"),
+    [
+        ({"name": "greedy"}, NUMBERS, True),
+        ({"name": "greedy"}, WITHOUT_DISAGREEMENT, False),
+        ({"name": "surrogate-search", "query_budget": 1000}, NUMBERS, True),
+        ({"name": "surrogate-search", "query_budget": 200}, NUMBERS, False),  # of which `predict` is asked about few
+    ],
+    ids=["seen in fit", "first seen in explain", "seen within a budget", "too small a budget to see it in fit"],
+)
 @pytest.mark.parametrize("n", [1, 3])
-def test_found_follows_predict_where_it_disagrees_with_the_scores(hidden: bool, n: int) -> None:
+def test_found_follows_predict_where_it_disagrees_with_the_scores(
+    method: Any, training: pd.DataFrame, seen: bool, n: int
+) -> None:
     model = Cautious().fit(NUMBERS)
-    if hidden:  # no training row lies between the two thresholds, so that the first search trusts the scores
-        chance = probability(NUMBERS)[:, 1]
-        training = NUMBERS[(chance < 0.45) | (chance > 0.72)]
-    else:
-        training = NUMBERS
-    explainer = make_explainer("greedy", model, max_changes=2).fit(training)
-    assert explainer.blackbox_.strict != hidden
+    explainer = make_explainer(model=model, max_changes=2, **method).fit(training)
+    assert explainer.blackbox_.strict == seen
     result = explainer.explain(NUMBERS[:30], n=n)
     before = model.predict(NUMBERS[:30])
     frame = result.frame
     assert (model.predict(frame[list(NUMBERS)]) != before[frame["query_id"]]).all()
     assert result.found[:, 0].all()
     assert (result.after[result.found] == 1 - np.repeat(before[:, None], n, axis=1)[result.found]).all()
-    assert explainer.blackbox_.strict != hidden, "what one call needed does not change the next"
+    assert explainer.blackbox_.strict == seen, "what one call needed does not change the next"
 
 
 def test_a_slot_left_empty_by_the_second_search_is_not_found() -> None:

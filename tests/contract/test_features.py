@@ -232,6 +232,22 @@ def test_the_model_is_asked_in_the_dtypes_of_training() -> None:
     pd.testing.assert_frame_equal(asked, frame.reset_index(drop=True), check_exact=True)
 
 
+@pytest.mark.parametrize("names", [["a"], ["a", "b"], ["b", "c"], ["c", "d"], ["d", "e"], ["a", "b", "c", "d", "e"]])
+@pytest.mark.parametrize("fractions", [False, True], ids=["as in training", "fractions where training had none"])
+def test_the_array_is_what_the_frame_gives(names: list[str], fractions: bool) -> None:
+    kinds = {"a": "float64", "b": "float32", "c": "int64", "d": "int8", "e": "uint16"}
+    rows = pd.DataFrame({name: np.array([1, 2, 100]).astype(kinds[name]) for name in names})
+    space = FeatureSpace.infer(rows)
+    values = space.values(rows) + (0.1 if fractions else 0.0)
+    array, frame = space.model_array(values), space.model_input(values)
+    assert isinstance(frame, pd.DataFrame)
+    assert array.dtype == frame.to_numpy().dtype
+    assert array.tolist() == frame.to_numpy().tolist()
+    before = values.tolist()
+    array[:] = 0
+    assert values.tolist() == before
+
+
 def test_decode_undoes_encode() -> None:
     frame = mixed()
     space = FeatureSpace.infer(frame)

@@ -98,6 +98,53 @@ def test_what_is_proposed_out_of_bounds_comes_to_their_ends() -> None:
     assert limits.project(values, start).tolist() == [[0.2], [0.2], [0.4]]
 
 
+@pytest.mark.parametrize("shared", [True, False], ids=["limits of the call", "limits of each row"])
+@pytest.mark.parametrize("seed", range(10))
+def test_single_cells_land_where_they_would_within_whole_rows(seed: int, shared: bool) -> None:
+    rng = np.random.default_rng(seed)
+    rows = mixed_rows(rng)
+    space = FeatureSpace.infer(rows, **rules_of_mixed_rows(rng))
+    limits, start = space.limits(), space.values(rows)
+    start[:10, ~space.is_categorical] *= 3  # of which some lie outside the bounds
+    if not shared:
+        frozen, choices = rng.random(start.shape) < 0.3, rng.random((len(start), len(limits.choices[0]))) < 0.7
+        limits = replace(limits, frozen=limits.frozen | frozen, choices=limits.choices & choices)
+    feature = rng.integers(0, len(space), 40)
+    values = start[rng.integers(0, len(start), len(start))][:, feature] * rng.choice([1.0, 0.9, 2.0], 40)
+    values = np.where(space.is_categorical[feature], np.floor(values), values)
+    alone = limits.project(values, start, feature)
+    for column, j in enumerate(feature):
+        whole = start.copy()
+        whole[:, j] = values[:, column]
+        assert alone[:, column].tolist() == limits.project(whole, start)[:, j].tolist()
+
+
+def mixed_rows(rng: np.random.Generator) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "real": rng.normal(size=50),
+            "single": rng.normal(size=50).astype(np.float32),
+            "tenths": rng.normal(size=50).round(1),
+            "stepped": rng.uniform(0, 10, 50),
+            "count": rng.integers(0, 9, 50),
+            "letter": rng.choice(list("abcde"), 50),
+            "grade": pd.Categorical(rng.choice(GRADES.categories, 50), dtype=GRADES),
+        }
+    )
+
+
+def rules_of_mixed_rows(rng: np.random.Generator) -> dict[str, Any]:
+    up, down, still = rng.permutation(["real", "single", "tenths", "stepped", "count", "grade"])[:3]
+    bounds = {"real": (-0.5, 1.0), "count": (2, 7), "letter": list("abd")}
+    return {
+        "increase_only": [up],
+        "decrease_only": [down],
+        "immutable": [still],
+        "steps": {"stepped": float(rng.choice([0.25, 1 / 3, 2.0]))},
+        "bounds": {name: bounds[name] for name in rng.permutation(list(bounds))[:2]},
+    }
+
+
 # Each constraint by itself.
 
 

@@ -128,6 +128,71 @@ def test_a_call_counts_its_own_rows_and_not_those_of_another_meanwhile() -> None
     assert explainer.blackbox_.rows_asked - asked == model.rows - before, "the explainer's books hold both"
 
 
+class Scored(Counting):
+    """Asked for scores and labels apart, it counts both."""
+
+    classes_ = np.array([0, 1])
+
+    def predict_proba(self, rows: Any) -> Any:
+        positive = np.where(self(rows) == 1, 0.75, 0.25)
+        return np.column_stack([1 - positive, positive])
+
+    def predict(self, rows: Any) -> Any:
+        return self(rows)
+
+
+class Knowing(Proposing):
+    """Hands on scores with what it offers."""
+
+    known: Any = ()
+
+    def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
+        made = super()._generate(problem, n, rng)
+        made.scores = np.tile(np.array(self.known, dtype=float), (len(problem), 1, 1))
+        return made
+
+
+def known(rows: Any, scores: Any, training: pd.DataFrame = ROWS, queries: int = 3) -> tuple[Any, int]:
+    """The result for some queries, and what the model was asked beside the queries themselves."""
+    model = Scored()
+    explainer = Knowing(model, FeatureSpace.infer(training, continuous=["x", "y"])).fit(training)
+    explainer.rows, explainer.known, before = rows, scores, model.rows
+    result = explainer.explain(pd.concat([QUERY.astype(training.dtypes)] * queries), n=len(rows))
+    assert result.rows_queried.sum() == model.rows - before
+    return result, model.rows - before - 2 * queries
+
+
+NAN = [np.nan, np.nan]
+
+
+def test_known_scores_are_not_asked_for_again() -> None:
+    result, rows = known([[5, 0], [6, 0]], [[0.4, 0.6], [0.3, 0.7]])
+    assert rows == 3 * 2
+    assert result.scores_after.tolist() == [[[0.4, 0.6], [0.3, 0.7]]] * 3
+    assert result.found.all()
+
+
+def test_scores_that_are_not_known_are_asked_for() -> None:
+    result, rows = known([[5, 0], [6, 0]], [NAN, [0.3, 0.7]])
+    assert rows == 3 * (2 + 1)
+    assert result.scores_after.tolist() == [[[0.25, 0.75], [0.3, 0.7]]] * 3
+    assert result.rows_queried.tolist() == [2 + 3] * 3
+    assert known([[5, 0], [6, 0]], [NAN, NAN])[1] == 3 * 4
+
+
+def test_known_scores_do_not_make_a_row_found() -> None:
+    result, _ = known([[3, 0]], [[0.0, 1.0]])
+    assert not result.found.any()
+    assert result.after.tolist() == [[0]] * 3
+
+
+def test_known_scores_hold_only_for_the_cells_that_are_delivered() -> None:
+    """5.00001 is another number in float16, so the scores are asked for; 6 is not."""
+    result, rows = known([[5.00001, 0], [6, 0]], [[0.4, 0.6], [0.3, 0.7]], ROWS.astype("float16"))
+    assert rows == 3 * (2 + 1)
+    assert result.scores_after.tolist() == [[[0.25, 0.75], [0.3, 0.7]]] * 3
+
+
 class Overwriting:
     """Writes into the rows of every question, once it has answered it."""
 

@@ -261,6 +261,36 @@ def test_greedy_search_takes_the_move_that_brute_force_says(seed: int) -> None:
             assert cost[found] == pytest.approx(cost[best].min())
 
 
+def test_greedy_search_asks_every_allowed_move_once() -> None:
+    """The moves are put into whole rows, which are projected: what is left of them, each once, is what is asked."""
+    rows = pd.DataFrame({"x": [0.0, 4.7, 5.2, 9.9], "down": [0, 3, 6, 9], "c": list("bacb")})
+    rules: dict[str, Any] = {"steps": {"x": 0.5}, "decrease_only": ["down"], "bounds": {"c": ["a", "b"]}}
+    space = FeatureSpace.infer(rows, **rules)
+    start, limits, asked = space.values(rows), space.limits(), []
+
+    def model(frame: Any) -> Any:
+        asked.append(space.values(frame))
+        return np.zeros(len(frame))
+
+    box = BlackBox(model, space, task="regression")
+    before = box.ask(start)
+    moves = Moves.quantiles(start, space, 20)
+    problem = Problem(
+        space, box, start, before, Goal.shift(1).bind(box, before), limits, 3, np.zeros(4, dtype=np.int64)
+    )
+    greedy_search(problem, moves, 1)
+    low, high = limits.span(start)
+    expected = set()
+    for query in range(4):
+        for feature, value in zip(moves.feature, moves.value, strict=True):
+            row = start[query].copy()
+            row[feature] = np.clip(value, low[query, feature], high[query, feature])
+            row = limits.project(row[None], start[query][None])[0]
+            expected |= {(query, *row)} if (row != start[query]).any() else set()
+    owner = np.repeat(np.arange(4), problem.spent)
+    assert sorted((int(query), *row) for query, row in zip(owner, asked[1].tolist(), strict=True)) == sorted(expected)
+
+
 def test_greedy_search_goes_on_until_the_goal_is_met() -> None:
     problem = problem_of(lambda x: x.sum(axis=1) / 25, [[0.0, 0, 0], [9.0, 9, 0]])
     space = problem.space

@@ -1,0 +1,39 @@
+"""World models of tiny models, and problems for the search in imagination."""
+
+from typing import Any
+
+import numpy as np
+
+from relax_plugin import BlackBox, FeatureSpace, Goal
+from relax_plugin.limits import Limits
+from relax_plugin.problem import Problem
+from relax_plugin.world_model.model import WorldModel
+
+
+def learned(model: Any, rows: Any, task: Any = "auto", space: FeatureSpace | None = None) -> tuple[BlackBox, Any, Any]:
+    """A black box that has seen the rows, the rows as values, and its answer to them."""
+    space = space or FeatureSpace.infer(rows)
+    blackbox, values = BlackBox(model, space, task), space.values(rows)
+    return blackbox, values, blackbox.learn(values)
+
+
+def world_of(model: Any, rows: Any, task: Any = "auto", space: FeatureSpace | None = None, seed: int = 0) -> WorldModel:
+    """A world model fitted to the first half of the rows, and judged by the others."""
+    blackbox, values, answer = learned(model, rows, task, space)
+    world, half = WorldModel(blackbox, values, seed), len(values) // 2
+    world.fit(values[:half], answer.take(slice(half)))
+    world.judge(values[half:], answer.take(slice(half, None)))
+    return world
+
+
+def problem_of(
+    blackbox: BlackBox, start: Any, goal: Goal | None = None, max_changes: int = 3, limits: Limits | None = None
+) -> Problem:
+    """The queries of one call, whose own answers are known and paid for."""
+    assert blackbox.space is not None
+    before = blackbox.ask(start)
+    default = Goal.shift(1.0) if blackbox.task == "regression" else Goal.flip()
+    bound = (goal or default).bind(blackbox, before)
+    spent = np.zeros(len(start), dtype=np.int64)
+    limits = limits or blackbox.space.limits()
+    return Problem(blackbox.space, blackbox, start, before, bound, limits, max_changes, spent)
