@@ -20,8 +20,8 @@ LEAVES = 8  # a byte
 RATE = 0.15  # share of each tree's answer that is added
 LEAST_IN_A_LEAF = 3  # rows
 SHARE_OF_ROWS = 0.7  # that each tree sees
-SHARE_OF_FEATURES = 0.5  # that each split looks at; of wide tables fewer, but:
-MOST_FEATURES = 16
+SHARE_OF_FEATURES = 0.5  # that each split looks at; of wide tables a quarter:
+MANY_FEATURES = 16
 LEAST_FEATURES = 4
 MOST_PIECES = 10_000  # of a feature in a file: far more than the thresholds of all trees
 FARTHEST = 1e30  # spreads that a value may lie from the median: single precision ends at 1e38
@@ -50,7 +50,7 @@ class BoostedTrees:
     def fit(self, values: Values, targets: Floats, share: float = 1.0) -> "BoostedTrees":
         """Grow this share of all trees, after those grown before, to what is left of the targets."""
         columns = np.ascontiguousarray(self._columns(values), dtype=np.float32)
-        looked_at = min(SHARE_OF_FEATURES, MOST_FEATURES / columns.shape[1])
+        looked_at = min(SHARE_OF_FEATURES, max(MANY_FEATURES / columns.shape[1], 0.5 * SHARE_OF_FEATURES))
         looked_at = min(max(looked_at, LEAST_FEATURES / columns.shape[1]), 1.0)
         if not self.grown:
             self.base = targets.mean(axis=0)
