@@ -18,7 +18,7 @@ from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import BoundGoal
 from relax_plugin.search.greedy import Moves
 from relax_plugin.world_model.boosted import BoostedTrees
-from relax_plugin.world_model.network import TabledNetwork
+from relax_plugin.world_model.network import TabledNetwork, refuse_others
 from relax_plugin.world_model.targets import Targets
 
 LEAST_ROWS = 8
@@ -188,16 +188,13 @@ class WorldModel:
         space = blackbox.space
         assert space is not None
         arrays = {name: weight.numpy() for name, weight in weights.items()}
-        for name, array in arrays.items():
-            if not np.isfinite(array).all():
-                raise InputError(f"finite numbers are expected for {name!r} of the world model.")
         world = cls(blackbox, np.zeros((1, len(space))))
-        own = [{name[len(part) :]: array for name, array in arrays.items() if name.startswith(part)} for part in PARTS]
-        world.network.load(own[0], world.targets.count)
-        world.trees.load(own[1], world.targets.count)
+        for part, load in zip(PARTS, (world.network.load, world.trees.load), strict=True):
+            own = [name for name in arrays if name.startswith(part)]
+            load({name.removeprefix(part): arrays.pop(name) for name in own}, world.targets.count)
+        kinds: dict[str, tuple[Any, tuple[int, ...]]] = {"influence": (np.float64, (len(space),))}
+        refuse_others(kinds | {name: (np.float64, ()) for name in ("weight", "error", "centre", "unit")}, arrays)
         world.influence = arrays["influence"]
-        if world.influence.shape != (len(space),):
-            raise InputError(f"the world model's influences have shape {world.influence.shape}.")
         world.weight, world.error = float(arrays["weight"]), float(arrays["error"])
         world.targets.centre, world.targets.unit = float(arrays["centre"]), float(arrays["unit"])
         if not 0.0 <= world.weight <= 1.0 or world.error < LEAST_ERROR or world.targets.unit <= 0.0:
