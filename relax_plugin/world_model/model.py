@@ -153,7 +153,7 @@ class WorldModel:
         both = zip(PARTS, (self.network.arrays(), self.trees.arrays()), strict=True)
         arrays = {f"{part}{name}": array for part, own in both for name, array in own.items()}
         arrays |= {"weight": np.array(self.weight), "error": np.array(self.error)}
-        return {name: torch.tensor(array) for name, array in arrays.items()}
+        return {name: torch.tensor(array).contiguous() for name, array in arrays.items()}
 
     @classmethod
     def restored(cls, blackbox: BlackBox, weights: dict[str, Tensor]) -> "WorldModel":

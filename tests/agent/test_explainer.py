@@ -510,7 +510,7 @@ def test_the_file_holds_data_and_no_code(saved):
     ends = sorted(tuple(tensor["data_offsets"]) for tensor in header.values())
     assert ends[0][0] == 0 and ends[-1][1] == len(content) - 8 - length
     assert all(one[1] == other[0] for one, other in pairwise(ends))
-    assert {tensor["dtype"] for tensor in header.values()} <= {"F32", "F64", "I64"}
+    assert {tensor["dtype"] for tensor in header.values()} <= {"F32", "F64", "I64", "U8"}
     with pytest.raises(pickle.UnpicklingError):
         pickle.loads(content)
 
