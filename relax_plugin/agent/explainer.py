@@ -215,7 +215,10 @@ class ReLAX(CounterfactualExplainer):
 
         Not so where labels are all there is, the agent is followed alone, or Local's agents begin with it.
         """
-        return self.blackbox_.has_scores and self.variant == "global" and self.effort == "search"
+        return self.blackbox_.has_scores and self._searches()
+
+    def _searches(self) -> bool:
+        return self.variant == "global" and self.effort == "search"
 
     def _the_model(self, values: Values, why: str) -> BlackBox:
         """The model itself to train on; the budget does not hold, so all classes that only labels tell can be seen."""
@@ -232,7 +235,7 @@ class ReLAX(CounterfactualExplainer):
         given = (self.config or ReLAXConfig()).query_budget
         if given is not None:
             return given
-        return SEARCH_BUDGET if self.variant == "global" and self.effort == "search" else AGENT_BUDGET
+        return SEARCH_BUDGET if self._searches() else AGENT_BUDGET
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -257,6 +260,13 @@ class ReLAX(CounterfactualExplainer):
         return bool((answers == answers[0]).all())
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
+        from_scratch = self.variant == "local" and not self.config_.pretrained
+        if not (self._searches() or from_scratch or self.history_.rows):
+            warnings.warn(
+                f"the agent that is followed was not trained; fit again with effort={self.effort!r} and "
+                f"variant={self.variant!r}. What fit did: {self.training_}",
+                stacklevel=6,
+            )
         with one_thread():
             return fill_slots(problem, n, self._solver(), self._solver(further=True))
 
