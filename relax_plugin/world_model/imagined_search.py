@@ -153,7 +153,11 @@ class Hunt:
                 self._look_around()
             worth = self._improvement(self.proposals, self.told)
             position = worth.argmax(axis=1)
-            who = np.flatnonzero(np.take_along_axis(worth, position[:, None], 1)[:, 0] > ENOUGH)
+            worthwhile = np.take_along_axis(worth, position[:, None], 1)[:, 0] > ENOUGH
+            if self.questions == 0:  # a hopeless query asks once: what came closest is shown
+                position = np.where(worthwhile, position, self.told.gap.argmin(axis=1))
+                worthwhile |= np.isfinite(np.take_along_axis(self.told.gap, position[:, None], 1)[:, 0])
+            who = np.flatnonzero(worthwhile)
             if len(who) == 0:
                 break
             self._ask_about(who, position[who])

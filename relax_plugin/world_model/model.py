@@ -180,7 +180,7 @@ class WorldModel:
         arrays = {f"{part}{name}": array for part, own in both for name, array in own.items()}
         numbers = {"weight": self.weight, "error": self.error, "centre": self.targets.centre, "unit": self.targets.unit}
         arrays |= {name: np.array(number) for name, number in numbers.items()} | {"influence": self.influence}
-        return {name: torch.tensor(array) for name, array in arrays.items()}
+        return {name: torch.tensor(array).contiguous() for name, array in arrays.items()}
 
     @classmethod
     def restored(cls, blackbox: BlackBox, weights: dict[str, Tensor]) -> "WorldModel":
@@ -193,7 +193,7 @@ class WorldModel:
             own = [name for name in arrays if name.startswith(part)]
             load({name.removeprefix(part): arrays.pop(name) for name in own}, world.targets.count)
         kinds: dict[str, tuple[Any, tuple[int, ...]]] = {"influence": (np.float64, (len(space),))}
-        refuse_others(kinds | {name: (np.float64, ()) for name in ("weight", "error", "centre", "unit")}, arrays)
+        refuse_others(kinds | dict.fromkeys(("weight", "error", "centre", "unit"), (np.float64, ())), arrays)
         world.influence = arrays["influence"]
         world.weight, world.error = float(arrays["weight"]), float(arrays["error"])
         world.targets.centre, world.targets.unit = float(arrays["centre"]), float(arrays["unit"])
