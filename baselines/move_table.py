@@ -34,8 +34,8 @@ class MoveTable(CounterfactualExplainer):
     rows_per_instance : int
         Model rows the search may spend on one query.
     fallback : bool
-        Whether queries still unsolved get more rows: for a wider search, then for a rescue from near training rows
-        and, where the model gives scores, by greedy search.
+        Whether queries still unsolved get more rows: for a wider search, then for a rescue by greedy search, where
+        the model gives scores, and from near training rows.
     rescue_rows : int
         Model rows that the rescue may spend on one query at most; 0: there is none.
     """

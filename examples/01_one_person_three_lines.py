@@ -58,7 +58,8 @@ person
 # ## The three lines
 #
 # 1. What may change: read off the training rows, except that nobody can change their age.
-# 2. Train the agent. It asks the model some questions, learns a small copy of it, and practises there: some seconds.
+# 2. Fit the explainer. It asks the model some questions and learns a small copy of it, in which it looks for answers.
+#    Where the copy alone does not find them, an agent practises there too.
 # 3. Ask it.
 
 # %%
@@ -102,7 +103,7 @@ answer.plot()
 # %% [markdown]
 # ## Everybody at once
 #
-# `explain` takes all refused people in one call. That is what the agent was trained for: it asks the model few
+# `explain` takes all refused people in one call. That is what it was fitted for: it asks the model few
 # questions about each.
 
 # %%

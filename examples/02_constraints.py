@@ -69,7 +69,7 @@ space
 # %% [markdown]
 # The list names every known word, also those that may not be chosen: somebody may have one already, and keep it.
 #
-# The agent is trained once, and then asked about all refused people.
+# The explainer is fitted once, and then asked about all refused people.
 
 # %%
 explainer = ReLAX(model, space, seed=0).fit(X_train)
@@ -84,8 +84,8 @@ answer.changes()["feature"].value_counts().to_frame("changes")
 # %% [markdown]
 # ## For this person: at the call
 #
-# `vary` names what may change in this call; all the rest stays. `bounds` narrows the range. The agent was trained
-# under random constraints of this kind, so that it can be asked at once.
+# `vary` names what may change in this call; all the rest stays. `bounds` narrows the range. Nothing has to be fitted
+# anew for it.
 
 # %%
 person = refused.iloc[[2]]
@@ -103,7 +103,7 @@ print(f"the last answer took {both.seconds:.2f} s and {both.rows_queried[0]} mod
 # ## What constraints cost
 #
 # The less may change, the fewer people can be helped. Each line is one call for all refused people, with the same
-# agent.
+# explainer.
 
 # %%
 requests = {

@@ -2,7 +2,7 @@
 # # 6. Comparing explainers
 #
 # Which method is best? Measured carelessly, the one that gives up is. This lesson measures a few methods alike, and
-# shows what to look at first, and what a trained agent is worth.
+# shows what to look at first, and what learning is worth.
 #
 # The question is not only for research: whoever chooses an explainer for a product asks it too.
 
@@ -30,16 +30,17 @@ load_task("breast_cancer/rf").space
 #
 # - `greedy` tries many values of every feature, keeps the best, and goes on. No learning, only search.
 # - `nearest-ct` takes the nearest training row of the other class; `reverted=True` takes back what is not needed.
-# - `relax` is the agent of this package, `effort=policy` without any search, and with two budgets of model rows a
-#   query. It is trained with fewer steps than usual, to be quick.
+# - `relax` looks for answers in a small copy of the model, learned from some hundred of its answers, and asks the model
+#   about the most promising ones; here with two budgets of model rows a query.
+# - `relax:effort=policy` is the agent of the paper alone, without any search. It is trained in that copy, with fewer
+#   steps than usual, to be quick.
 # - `gives up` is greedy search that is allowed one change only. Remember it.
 
 # %%
-quick = {"config": ReLAXConfig(steps=40)}
 methods = [
-    Method("relax", "relax-global", quick),
-    Method("relax:rows_per_instance=10", "relax-global", {"rows_per_instance": 10, "fallback": False, **quick}),
-    Method("relax:effort=policy", "relax-global", {"effort": "policy", **quick}),
+    Method("relax", "relax-global"),
+    Method("relax:rows_per_instance=40", "relax-global", {"rows_per_instance": 40}),
+    Method("relax:effort=policy", "relax-global", {"effort": "policy", "config": ReLAXConfig(steps=40)}),
     "greedy",
     Method("gives up", "greedy", {"max_changes": 1}),
     "nearest-ct:reverted=True",
@@ -108,16 +109,16 @@ print(f"the very same changes in {(ours['changes'] == theirs['changes']).sum()} 
 print(f"{(theirs['sparsity'] <= 2).mean():.0%} of the greedy answers change one or two features")
 
 # %% [markdown]
-# About 1: the same quality, often by other changes. (Another seed or a longer training moves the ratios a little, up or
-# down.) There is a simple reason. Most people need one or two changes. Greedy search tries *every*
+# About 1: the same quality, often by other changes. (Another seed moves the ratios a little, up or down.)
+# There is a simple reason. Most people need one or two changes. Greedy search tries *every*
 # single change (of integers as few as these), so that nobody can beat it where one change is enough, and hardly anybody
 # where two are. A method that claims to be much sparser than greedy search probably gave up on something, or was
 # compared with a weak version of it.
 #
-# On this task the honest summary is: **ReLAX is as sparse as greedy search, not sparser.** Why train an agent at all?
+# On this task the honest summary is: **ReLAX is as sparse as greedy search, not sparser.** Why learn anything at all?
 
 # %% [markdown]
-# ## What training buys: fewer questions
+# ## What learning buys: fewer questions
 #
 # Every question to the model may cost time or money. The next picture has the price of an answer on the horizontal axis
 # and its quality on the vertical one. Lower left is better. The grey line joins one method at several budgets.
@@ -126,8 +127,8 @@ print(f"{(theirs['sparsity'] <= 2).mean():.0%} of the greedy answers change one 
 plots.quality(honest)
 
 # %% [markdown]
-# ReLAX finds what greedy search finds, with far fewer rows for each person. The agent alone (`effort=policy`) is the
-# cheapest of all, and changes more.
+# ReLAX finds what greedy search finds, with far fewer rows for each person: most of its trials cost nothing, since it
+# makes them in the copy. The agent alone (`effort=policy`) asks least of all, and changes more.
 #
 # The same as a curve: which share of the people is solved when each may cost so many rows?
 
@@ -137,7 +138,7 @@ plots.anytime(honest)
 # %% [markdown]
 # ## And what it costs: amortisation
 #
-# Training costs rows too, once. So the total depends on how many people are explained. Greedy search starts cheaper and
+# Learning costs rows too, once. So the total depends on how many people are explained. Greedy search starts cheaper and
 # grows faster.
 
 # %%
@@ -149,9 +150,9 @@ people = metrics.break_even(relax["training rows"], relax["rows"], greedy["train
 print(f"from {people:.0f} people on, ReLAX has asked fewer model rows than greedy search")
 
 # %% [markdown]
-# For one person, do not train an agent: search. For thousands of people, or a model behind a slow or paid service,
-# train once. If the model is quick and lies on your own machine, look at the clock too. Asking a small forest takes
-# little time, and the agent's own arithmetic takes some: here the clock speaks for greedy search.
+# For one person, learn nothing: search. For thousands of people, or a model behind a slow or paid service, fit once. If
+# the model is quick and lies on your own machine, look at the clock too: asking a small forest takes little time, and
+# the explainer's own arithmetic takes some.
 
 # %%
 table.loc[["relax", "greedy"], ["fit s", "ms each"]].round(1)
@@ -161,7 +162,7 @@ table.loc[["relax", "greedy"], ["fit s", "ms each"]].round(1)
 #
 # - Validity first, over **all** people. Then sparsity and distance, on common rows.
 # - Compare with greedy search. It is simple and strong.
-# - An agent buys cheap answers with an expensive beginning. Compute the break-even.
+# - Learning buys cheap answers with an expensive beginning. Compute the break-even.
 # - One task and one seed, as here, prove nothing. The README of the package has tables of more of both.
 
 # %% [markdown]

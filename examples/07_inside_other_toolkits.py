@@ -1,12 +1,12 @@
 # %% [markdown]
 # # 7. Inside other toolkits
 #
-# Your code is written for DiCE, InterpretML or SHAP already. The agent can sit inside each of them, and one of them
+# Your code is written for DiCE, InterpretML or SHAP already. The explainer can sit inside each of them, and one of them
 # gives it a new use: Shapley values that start from a counterfactual.
 #
 # The task is the one of lesson 6: samples of cells, described by integers, and a random forest that says whether
-# the tumour is malignant (1) or not (0). The agent is trained once, and all
-# three toolkits use that same agent.
+# the tumour is malignant (1) or not (0). It is fitted once, and all
+# three toolkits use the same explainer.
 
 # %%
 # %matplotlib inline
@@ -34,7 +34,7 @@ sample
 # ## DiCE
 #
 # DiCE wants its own descriptions of data and model. After that, one line is different from DiCE as you know it. (With a
-# name, `Dice(data, model, method="relax")` of `relax_plugin.adapters.dice` trains an agent of its own.)
+# name, `Dice(data, model, method="relax")` of `relax_plugin.adapters.dice` fits one of its own.)
 
 # %%
 data = dice_ml.Data(
@@ -160,7 +160,7 @@ agreement.plot()
 #
 # ## What to remember
 #
-# - The same agent serves DiCE, InterpretML and SHAP, and the rest of your code stays.
+# - The same explainer serves DiCE, InterpretML and SHAP, and the rest of your code stays.
 # - Every face passes on what was checked on the model. A row without an answer gets none: in DiCE it has no line, so
 #   keep the numbers of the samples.
 # - A Shapley value is relative to a background. Say which.
@@ -180,5 +180,5 @@ agreement.plot()
 # %% [markdown]
 # ## Exercise 3: Another method in the same place
 #
-# Put `greedy` in place of the agent, inside InterpretML. What is different in the code, and in the mean number of
+# Put `greedy` in place of ReLAX, inside InterpretML. What is different in the code, and in the mean number of
 # features changed?

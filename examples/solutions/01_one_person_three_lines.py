@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Solutions of lesson 1: One person, three lines
 #
-# The data and the model are those of the lesson. The agent is trained with fewer steps, to be quick.
+# The data and the model are those of the lesson.
 
 # %%
 import pandas as pd
@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from relax_plugin import FeatureSpace, ReLAX, ReLAXConfig
+from relax_plugin import FeatureSpace, ReLAX
 from relax_plugin.datasets import load
 
 words = {
@@ -29,8 +29,7 @@ columns = make_column_transformer((OneHotEncoder(sparse_output=False), list(word
 model = make_pipeline(columns, RandomForestClassifier(100, min_samples_leaf=3, random_state=0)).fit(X_train, y_train)
 
 space = FeatureSpace.infer(X_train, immutable=["age"])
-quick = ReLAXConfig(steps=30)
-explainer = ReLAX(model, space, seed=0, config=quick).fit(X_train)
+explainer = ReLAX(model, space, seed=0).fit(X_train)
 answers = model.predict(X_test)
 refused, granted = X_test[answers == "refused"], X_test[answers == "granted"]
 
@@ -75,7 +74,7 @@ scaled = make_column_transformer((OneHotEncoder(sparse_output=False), list(words
 linear = make_pipeline(scaled, LogisticRegression(max_iter=1000)).fit(X_train, y_train)
 person = refused.iloc[[1]]
 of_forest = explainer.explain(person)
-of_linear = ReLAX(linear, space, seed=0, config=quick).fit(X_train).explain(person)
+of_linear = ReLAX(linear, space, seed=0).fit(X_train).explain(person)
 print(f"forest {model.score(X_test, y_test):.0%}, linear {linear.score(X_test, y_test):.0%} right")
 print("forest:", *of_forest.sentences())
 print("linear:", *of_linear.sentences())

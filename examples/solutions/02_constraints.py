@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Solutions of lesson 2: Constraints
 #
-# The data, the model and the feature space are those of the lesson. The agent is trained with fewer steps, to be quick.
+# The data, the model and the feature space are those of the lesson.
 
 # %%
 import pandas as pd
@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from relax_plugin import FeatureSpace, ReLAX, ReLAXConfig
+from relax_plugin import FeatureSpace, ReLAX
 from relax_plugin.datasets import load
 
 words = {
@@ -38,7 +38,7 @@ space = FeatureSpace.infer(
     },
     steps={"amount": 100},
 )
-explainer = ReLAX(model, space, seed=0, config=ReLAXConfig(steps=30)).fit(X_train)
+explainer = ReLAX(model, space, seed=0).fit(X_train)
 refused = X_test[model.predict(X_test) == "refused"]
 
 # %% [markdown]

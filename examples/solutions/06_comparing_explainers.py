@@ -10,13 +10,12 @@ from itertools import combinations, product
 import numpy as np
 import pandas as pd
 
-from relax_plugin import ReLAXConfig
 from relax_plugin.evaluation import metrics, tables
 from relax_plugin.evaluation.judge import Method
 from relax_plugin.evaluation.runner import Plan, run
 from relax_plugin.evaluation.tasks import load_task
 
-methods = [Method("relax", "relax-global", {"config": ReLAXConfig(steps=30)}), "greedy"]
+methods = [Method("relax", "relax-global"), "greedy"]
 plan = Plan(tasks=["breast_cancer/rf"], methods=methods, seeds=[0], rows=40)
 rows = run(plan, tempfile.mkdtemp())
 

@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 from interpret.ext.blackbox import ReLAX as InterpretReLAX
 
-from relax_plugin import ReLAX, ReLAXConfig
+from relax_plugin import ReLAX
 from relax_plugin.adapters.shap import CounterfactualShap
 from relax_plugin.evaluation.tasks import load_task
 
 task = load_task("breast_cancer/rf")
 model, X_train = task.model, task.X_train
 malignant = task.X_test[model.predict(task.X_test) == 1]
-explainer = ReLAX(model, task.space, seed=0, config=ReLAXConfig(steps=30)).fit(X_train)
+explainer = ReLAX(model, task.space, seed=0).fit(X_train)
 
 
 def score(rows):
@@ -70,5 +70,5 @@ changed = pd.Series(
     name="features changed, mean",
 )
 print(changed)
-assert np.isclose(changed["relax"], explainer.explain(some).sparsity.mean())  # the agent's own answers, passed on
+assert np.isclose(changed["relax"], explainer.explain(some).sparsity.mean())  # its own answers, passed on
 assert abs(changed["relax"] - changed["greedy"]) < 0.5

@@ -21,9 +21,9 @@ Where the printed paper cannot be used or was clearly worse, the default deviate
 10. The TD error enters L_Q by Huber's loss, not squared: a few misjudged steps must not throw the network. The
     learning rate falls; a part of the random actions has random parameters; each action has a value head of its own,
     which its parameter alone reaches. Curiosity is divided by its running mean, so that a coefficient has a meaning.
-11. The agent is trained on a world model, a small copy of the model fitted to less than 2,000 of its answers, where
-    it gives scores and that copy is good enough on held-out rows; the paper asks the model itself at every step.
-    ``training="model"``.
+11. The agent is trained on a world model, a small copy of the model fitted to some of its answers, where it gives
+    scores; the paper asks the model itself at every step. ``training="model"``. In a search, which that copy guides
+    too, it is trained only where the copy alone leaves many rows set aside unsolved. ``steps=200``.
 12. Local delivers the best counterfactual seen in fine-tuning, or Global's if better, not what its last policy finds.
 
 `ReLAXConfig.paper()` takes back 1 to 4, 7, 9 and 11, not 12; 5, 6, 8 and 10 change how, not what is learned.
@@ -40,7 +40,7 @@ from relax_plugin.world_model import LEAST_QUERY_BUDGET
 
 AGENT_BUDGET = 4000  # model rows of imagination where the agent is followed alone; 1,000 for a search
 AGENT_STEPS = 200  # of training, unless:
-SEARCH_STEPS = 60  # Global, effort "search", a good world model of scores: 200 gain .2 % of L1 on held-out rows
+SEARCH_STEPS = 60  # Global, effort "search", a world model of scores: 200 gain .2 % of L1 on held-out rows
 
 
 def ranged(default: float | None, low: float, high: float = inf) -> Any:
@@ -80,12 +80,11 @@ class ReLAXConfig:
     action_curiosity: float = ranged(0.0, -inf)  # weight of r^{i,a}
     # What the agent is trained on
     training: Literal["model", "imagined", "auto"] = "auto"  # the model (the paper), a world model of it, or as it fits
-    query_budget: int | None = ranged(
-        None, LEAST_QUERY_BUDGET
-    )  # model rows of training in imagination, all in all; None:
-    # SEARCH_BUDGET for a search, AGENT_BUDGET where the agent is followed alone
+    query_budget: int | None = ranged(None, LEAST_QUERY_BUDGET)  # model rows of imagination, all in all; None: 1,000
+    # for a search, AGENT_BUDGET where the agent is followed alone
     # Training (Algorithm 1)
-    steps: int | None = ranged(None, 1)  # of all episodes side by side; None: as AGENT_STEPS and SEARCH_STEPS say
+    steps: int | None = ranged(None, 1)  # of all episodes side by side; None: as AGENT_STEPS and SEARCH_STEPS say, and
+    # for a search none at all where imagination alone finds answers
     seconds: float | None = ranged(None, 0)  # a second budget, for impatience; the answer then depends on the machine
     episodes: int = ranged(256, 1)  # side by side
     updates_per_step: int = ranged(6, 1)

@@ -58,15 +58,17 @@ class ReLAX(CounterfactualExplainer):
         changes fewer features than Global's, or as few and is closer.
     effort : "search", "refined" or "policy"
         "policy" is the paper: the agent's own path, at most `max_changes` model calls a batch. "refined" then reverts
-        changes that are not needed and bisects the others towards the original. "search" tries what the agent, and
-        the world model where there is one, rank highest, within `rows_per_instance`, rescues what is unsolved, and
-        refines. Fit with the variant and effort you will use: the agent of a search
-        that a world model guides too is trained for a third of the time, and not the best one to follow alone.
+        changes that are not needed and bisects the others towards the original. "search" finds complete answers in
+        imagination, in a copy of the model, and asks the model about the most promising ones; where it gives no scores,
+        or the agent was trained on the model, it tries what the agent ranks highest. What is unsolved is rescued. Fit
+        with the variant and effort you will use: for a search the agent is trained only where imagination leaves many
+        rows unsolved, and then for a third of the time.
     rows_per_instance : int
-        Model rows a query for "search".
+        Model rows a query for "search". Where labels are all there is, or the agent was trained on the model, 40 do
+        better.
     fallback : bool
-        Whether "search" may use more rows for queries it could not solve: for a wider search, then for a rescue from
-        near training rows and, where the model gives scores, by greedy search.
+        Whether "search" may use more rows for queries it could not solve: for a longer search, then for a rescue by
+        greedy search, where the model gives scores, and from near training rows.
     rescue_rows : int
         Model rows that the rescue may spend on one query at most; 0: there is none.
     config : ReLAXConfig, optional
@@ -77,11 +79,11 @@ class ReLAX(CounterfactualExplainer):
     ----------
     agent_ : Agent
     history_ : History
-        How training went.
+        How training went; empty where the agent was not trained.
     training_ : str
-        What the agent was trained on, and why: the model itself, or in imagination.
+        What the agent was trained on, and why: the model itself, or in imagination; or why it was not trained.
     world_model_ : WorldModel or None
-        The copy of the model in which the agent was trained, if it was.
+        The copy of the model in which the agent is trained and a search finds its answers, if there is one.
     """
 
     supports = Supports(
@@ -213,7 +215,10 @@ class ReLAX(CounterfactualExplainer):
 
         Not so where labels are all there is, the agent is followed alone, or Local's agents begin with it.
         """
-        return self.blackbox_.has_scores and self.variant == "global" and self.effort == "search"
+        return self.blackbox_.has_scores and self._searches()
+
+    def _searches(self) -> bool:
+        return self.variant == "global" and self.effort == "search"
 
     def _the_model(self, values: Values, why: str) -> BlackBox:
         """The model itself to train on; the budget does not hold, so all classes that only labels tell can be seen."""
@@ -230,7 +235,7 @@ class ReLAX(CounterfactualExplainer):
         given = (self.config or ReLAXConfig()).query_budget
         if given is not None:
             return given
-        return SEARCH_BUDGET if self.variant == "global" and self.effort == "search" else AGENT_BUDGET
+        return SEARCH_BUDGET if self._searches() else AGENT_BUDGET
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -255,6 +260,13 @@ class ReLAX(CounterfactualExplainer):
         return bool((answers == answers[0]).all())
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
+        from_scratch = self.variant == "local" and not self.config_.pretrained
+        if not (self._searches() or from_scratch or self.history_.rows):
+            warnings.warn(
+                f"the agent that is followed was not trained; fit again with effort={self.effort!r} and "
+                f"variant={self.variant!r}. What fit did: {self.training_}",
+                stacklevel=6,
+            )
         with one_thread():
             return fill_slots(problem, n, self._solver(), self._solver(further=True))
 

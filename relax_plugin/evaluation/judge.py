@@ -52,8 +52,6 @@ def judge(unit: Unit, task: Task) -> list[Row]:
         because = str(error) if isinstance(error, UnsupportedError) else f"skipped because {error}"
         return [unit.failure("skipped", because, {**size, "harness_seconds": time.perf_counter() - started})]
     costs = clock.lap("fit")
-    if method.after_fit:
-        explainer.set_params(**method.after_fit)
     answers = []
     for vary, handed_out in asked:
         before = blackbox.rows_asked

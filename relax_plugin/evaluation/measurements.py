@@ -31,17 +31,16 @@ OPEN_TASKS = ("wave2/xgb", "sonar/mlp", "classes26/mlp", "rare/xgb", "wide60/mlp
 
 YARDSTICK = "greedy"
 POLICY, REFINED = "relax-global:effort=policy", "relax-global:effort=refined"
-SEARCH, LONG_SEARCH = "relax-global", "relax-global:rows_per_instance=120"
-ON_THE_MODEL = "relax-global:config.training=model"
+SEARCH, RICHER = "relax-global", "relax-global:rows_per_instance=40"
+BY_RANKING = "relax-global:rows_per_instance=40,config.training=model"  # which needs more rows than imagination
 POLICY_ON_THE_MODEL = "relax-global:effort=policy,config.training=model"
-LONGER = Method("relax-global:fitted for policy", "relax-global", {"effort": "policy"}, {"effort": "search"})
+WITH_AGENT = "relax-global:config.steps=200"  # trained whether it can pay or not, as long as one that is followed alone
 CONTROLS = (
-    "relax-global:fallback=False",
+    f"{BY_RANKING},fallback=False",
     "move-table:fallback=False",
     "random-order:fallback=False",
-    "relax-global:fallback=False,config.training=model,config.steps=1",  # an untrained network
+    f"{BY_RANKING},fallback=False,config.steps=1",  # an untrained network
 )
-RICHER = "relax-global:rows_per_instance=40"
 SURROGATE, DICE = "surrogate-search", "dice-random"
 NEAREST, NEAREST_WITHIN = "nearest-ct:reverted=True", "nearest-ct:reverted=True,max_changes=5"  # the others' limit
 LOCAL, FROM_SCRATCH = "relax-local:effort=policy", "relax-local:effort=policy,config.pretrained=False"
@@ -49,7 +48,8 @@ LOCAL, FROM_SCRATCH = "relax-local:effort=policy", "relax-local:effort=policy,co
 
 def with_labels(training: str, curiosity: float, effort: str) -> str:
     """The method that is asked of models which answer labels alone."""
-    return f"relax-global:effort={effort},config.training={training},config.state_curiosity={curiosity}"
+    rows = "rows_per_instance=40," if effort == "search" else ""  # by a ranking, as `BY_RANKING`
+    return f"relax-global:effort={effort},{rows}config.training={training},config.state_curiosity={curiosity}"
 
 
 LABEL_METHODS = [
@@ -69,15 +69,15 @@ def judged(tasks: Tasks, seeds: Seeds) -> list[Plan]:
 
 
 def core(tasks: Tasks, seeds: Seeds) -> list[Plan]:
-    """ReLAX-Global at its three efforts beside greedy search, and the controls at the same number of rows."""
-    return [Plan(tasks or TASKS, [YARDSTICK, POLICY, REFINED, SEARCH, LONG_SEARCH, *CONTROLS], seeds)]
+    """ReLAX-Global at its three efforts beside greedy search; the search by a ranking beside its controls."""
+    return [Plan(tasks or TASKS, [YARDSTICK, POLICY, REFINED, SEARCH, RICHER, *CONTROLS], seeds)]
 
 
 def imagination(tasks: Tasks, seeds: Seeds) -> list[Plan]:
-    """ReLAX-Global trained on the model and in imagination, beside all that needs no agent, at 40 rows a query."""
+    """ReLAX-Global by an agent trained on the model and in imagination, beside all that needs no agent."""
     without_agent = (YARDSTICK, "move-table", SURROGATE)
     return [
-        Plan(tasks or TASKS, [*without_agent, ON_THE_MODEL, SEARCH, POLICY_ON_THE_MODEL, POLICY, LONGER], seeds),
+        Plan(tasks or TASKS, [*without_agent, BY_RANKING, SEARCH, POLICY_ON_THE_MODEL, POLICY, WITH_AGENT], seeds),
     ]
 
 

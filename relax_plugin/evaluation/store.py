@@ -319,7 +319,7 @@ def _settings(unit: Unit) -> tuple[Any, ...]:
         parameters = unit.task.model.get_params() if hasattr(unit.task.model, "get_params") else ""
         data = joblib.hash((unit.task.X_train, unit.task.X_test)), repr(unit.task.goal), str(parameters)
     method = unit.method.explainer, repr(sorted(unit.method.options.items()))
-    seldom = [*([unit.masks] if unit.masks else []), *map(repr, unit.method.after_fit.items())]
+    seldom = [unit.masks] if unit.masks else []
     return unit.rows, unit.n, unit.max_changes, *method, *data, *seldom, metadata.version("relax-plugin")
 
 

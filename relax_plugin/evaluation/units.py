@@ -19,7 +19,6 @@ class Method:
     label: str
     explainer: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    after_fit: Mapping[str, Any] = field(default_factory=dict)  # options that are set between fit and explain
 
     @classmethod
     def parse(cls, text: str) -> "Method":

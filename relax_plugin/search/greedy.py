@@ -1,6 +1,6 @@
 """Batched greedy search: at each step the single-feature move that comes closest to the goal, for all queries at once.
 
-With many values a feature it is the baseline `greedy`; with three it is the fallback of ReLAX's own search.
+It is the baseline `greedy`, and rescues what other searches leave unsolved.
 """
 
 from dataclasses import dataclass

@@ -16,7 +16,8 @@ from relax_plugin.search.greedy import Moves, greedy_search
 from relax_plugin.search.neighbours import AnsweredRows, Guess, Neighbours
 from relax_plugin.search.refine import affordable, most_rows_of_refining, refine, undo, undo_many
 
-RESCUE_ROWS = 20_000  # model rows for one query at most: greedy search over 200 features, or 100 near rows of 20
+RESCUE_ROWS = 100_000  # model rows for one query at most: greedy search over a thousand features
+ROW_BY_ROW = 0.1  # share of them that is spent on many near rows, one change at a time: few are solved by that alone
 QUANTILES = 20  # values of each number that greedy search tries: as many as the baseline `greedy`
 NEAR_ROWS = (3, 10, 20)  # training rows of the goal whose changes are taken back many at a time, until they do
 EVERY_ROW = tuple(range(10, 111, 10))  # and one by one: as many as `nearest-ct` tries
@@ -58,6 +59,8 @@ class Rescue:
             for first in range(0, len(left), SIDE_BY_SIDE):
                 queries = left[first : first + SIDE_BY_SIDE]
                 part, most_rows = books.part(queries), self.rows - books.spent[queries]
+                if stage == "row by row":
+                    most_rows = np.minimum(most_rows, int(ROW_BY_ROW * self.rows))
                 values, met = find(part, most_rows)
                 changes = np.where(met, (values != part.start).sum(axis=1), np.inf)
                 enough[queries] = np.minimum(enough[queries], changes)

@@ -13,15 +13,15 @@ from sklearn.tree import DecisionTreeRegressor
 from relax_plugin.arrays import Array, Floats, Integers, Values
 from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace
-from relax_plugin.world_model.network import refuse_other_shapes
+from relax_plugin.world_model.network import refuse_others
 
 TREES = 100
 LEAVES = 8  # a byte
 RATE = 0.15  # share of each tree's answer that is added
 LEAST_IN_A_LEAF = 3  # rows
 SHARE_OF_ROWS = 0.7  # that each tree sees
-SHARE_OF_FEATURES = 0.5  # that each split looks at; of wide tables fewer, but:
-MOST_FEATURES = 16
+SHARE_OF_FEATURES = 0.5  # that each split looks at; of wide tables a quarter:
+MANY_FEATURES = 16
 LEAST_FEATURES = 4
 MOST_PIECES = 10_000  # of a feature in a file: far more than the thresholds of all trees
 FARTHEST = 1e30  # spreads that a value may lie from the median: single precision ends at 1e38
@@ -50,7 +50,7 @@ class BoostedTrees:
     def fit(self, values: Values, targets: Floats, share: float = 1.0) -> "BoostedTrees":
         """Grow this share of all trees, after those grown before, to what is left of the targets."""
         columns = np.ascontiguousarray(self._columns(values), dtype=np.float32)
-        looked_at = min(SHARE_OF_FEATURES, MOST_FEATURES / columns.shape[1])
+        looked_at = min(SHARE_OF_FEATURES, max(MANY_FEATURES / columns.shape[1], 0.5 * SHARE_OF_FEATURES))
         looked_at = min(max(looked_at, LEAST_FEATURES / columns.shape[1]), 1.0)
         if not self.grown:
             self.base = targets.mean(axis=0)
@@ -129,32 +129,30 @@ class BoostedTrees:
 
     def load(self, arrays: dict[str, Any], outputs: int) -> None:
         """Take over what `arrays` gave, if it can be that of trees for this space."""
-        pieces, number = arrays.get("pieces", np.zeros(0)), len(arrays.get("leaves", ()))
-        numeric = ~self.space.is_categorical
-        if (
-            pieces.shape != (len(self.space),)
-            or pieces.dtype != np.int64
-            or not ((pieces > 0) & (pieces < MOST_PIECES)).all()
-        ):
-            raise InputError("the world model's pieces of features are not whole numbers from 1 on, one a feature.")
+        pieces, number, numeric = arrays.get("pieces"), len(arrays.get("leaves", ())), ~self.space.is_categorical
+        refuse_others({"pieces": (np.int64, (len(self.space),))}, {} if pieces is None else {"pieces": pieces})
+        pieces = arrays["pieces"]
+        if not ((pieces > 0) & (pieces < MOST_PIECES)).all():
+            raise InputError(f"a feature has no or more than {MOST_PIECES} pieces in the world model.")
         if not (pieces[~numeric] == np.diff(self.space.category_offsets)[~numeric]).all():
             raise InputError("the world model has other categories than its space.")
-        shapes = {
-            "base": (outputs,),
-            "leaves": (number, LEAVES, outputs),
-            "masks": (int(pieces.sum()), number),
-            "thresholds": (int((pieces[numeric] - 1).sum()),),
-            "pieces": (len(self.space),),
+        expected = {
+            "base": (np.float64, (outputs,)),
+            "leaves": (np.float32, (number, LEAVES, outputs)),
+            "masks": (np.uint8, (int(pieces.sum()), number)),
+            "thresholds": (np.float64, (int((pieces[numeric] - 1).sum()),)),
+            "pieces": (np.int64, (len(self.space),)),
         }
-        refuse_other_shapes(shapes, arrays)
-        if arrays["masks"].dtype != np.uint8:
-            raise InputError("the world model's masks are no bytes.")
+        refuse_others(expected, arrays)
         self.count, self.base = number, arrays["base"]
         self.values = np.zeros((number, 256, outputs), dtype=np.float32)
         self.values[:, 1 << np.arange(LEAVES)] = arrays["leaves"]
         self.masks = np.split(arrays["masks"], np.cumsum(pieces)[:-1])
-        own = iter(np.split(arrays["thresholds"], np.cumsum(pieces[numeric] - 1)[:-1]))
-        self.thresholds = [next(own) if is_number else None for is_number in numeric]
+        own = np.split(arrays["thresholds"], np.cumsum(pieces[numeric] - 1)[:-1])
+        if any((np.diff(thresholds) <= 0).any() for thresholds in own):
+            raise InputError("the thresholds of a feature of the world model do not rise.")
+        each = iter(own)
+        self.thresholds = [next(each) if is_number else None for is_number in numeric]
         self._ready()
 
     def _columns(self, values: Values) -> Array:

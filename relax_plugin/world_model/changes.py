@@ -42,10 +42,12 @@ class Changes:
     def count(self) -> Integers:
         return np.asarray((self.feature >= 0).sum(axis=0))
 
-    @property
-    def key(self) -> Integers:
-        """A number for each proposal, the same for the same changes in whatever order."""
-        bits = (self.value + 0.0).view(np.int64) ^ (self.feature.astype(np.int64) << 40)  # -0.0 + 0.0 is 0.0
+    def keys(self, is_categorical: Booleans) -> Integers:
+        """A number for each proposal, the same for the same changes: in whatever order, rounded to single precision."""
+        landed = self.length
+        if is_categorical.any():
+            landed = np.where(is_categorical[self.feature], self.value, landed).astype(np.float32)
+        bits = landed.view(np.int32).astype(np.int64) ^ (self.feature.astype(np.int64) << 32)
         mixed = (bits ^ (bits >> 29)) * np.int64(0x1B03738712FAD5C9)
         return np.asarray(np.where(self.feature >= 0, mixed ^ (mixed >> 32), 0).sum(axis=0))
 

@@ -134,7 +134,7 @@ class Hunt:
     def watch(self, proposals: Changes) -> None:
         """Keep an eye on the most promising of these proposals and of those watched before."""
         fresh = self.belief.tell(proposals)
-        fresh.gap[(proposals.key[:, :, None] == self.asked[:, None]).any(axis=2)] = np.inf
+        fresh.gap[(self._keys(proposals)[:, :, None] == self.asked[:, None]).any(axis=2)] = np.inf
         told = self.told.beside(fresh)
         varied = np.concatenate([self.varied, np.zeros(proposals.gap.shape, dtype=bool)], axis=1)
         both = self.proposals.beside(proposals)
@@ -153,7 +153,11 @@ class Hunt:
                 self._look_around()
             worth = self._improvement(self.proposals, self.told)
             position = worth.argmax(axis=1)
-            who = np.flatnonzero(np.take_along_axis(worth, position[:, None], 1)[:, 0] > ENOUGH)
+            worthwhile = np.take_along_axis(worth, position[:, None], 1)[:, 0] > ENOUGH
+            if self.questions == 0:  # a hopeless query asks once: what came closest is shown
+                position = np.where(worthwhile, position, self.told.gap.argmin(axis=1))
+                worthwhile |= np.isfinite(np.take_along_axis(self.told.gap, position[:, None], 1)[:, 0])
+            who = np.flatnonzero(worthwhile)
             if len(who) == 0:
                 break
             self._ask_about(who, position[who])
@@ -166,9 +170,9 @@ class Hunt:
         met, gap = goal.met(answer), goal.gap(answer)
         self.belief.learn(who, position, self.world.targets.in_units(gap), self.proposals, self.told)
         every, keys = np.arange(len(who)), np.zeros(len(self.problem), dtype=np.int64)
-        keys[who] = proposals.key[every, position]
+        keys[who] = self._keys(proposals)[every, position]
         self.asked = np.column_stack([self.asked, keys])
-        self.told.gap[(self.proposals.key == keys[:, None]) & (keys[:, None] != 0)] = np.inf  # once is enough
+        self.told.gap[(self._keys(self.proposals) == keys[:, None]) & (keys[:, None] != 0)] = np.inf  # once is enough
         one = proposals.at(position[:, None])
         better = self._note(who, rows, met, gap, one.count[:, 0], one.distance(self.problem.space)[:, 0])
         if self.scores is not None and answer.scores is not None:
@@ -186,6 +190,9 @@ class Hunt:
         self.count[winner], self.distance[winner] = count[better], distance[better]
         return np.asarray(better)
 
+    def _keys(self, proposals: Changes) -> Integers:
+        return proposals.keys(self.problem.space.is_categorical)
+
     def _improvement(self, proposals: Changes, told: Told) -> Floats:
         distance, error = proposals.distance(self.problem.space), self.belief.errors(told)
         urgency = URGENCY * self.questions[:, None]
@@ -196,8 +203,8 @@ class Hunt:
         worth = self._improvement(self.proposals, self.told)
         top = largest(worth, AROUND)
         fresh = ~np.take_along_axis(self.varied, top, 1) & (np.take_along_axis(worth, top, 1) > ENOUGH)
-        np.put_along_axis(self.varied, top, True, 1)
         row, which = np.nonzero(fresh)
+        self.varied[row, top[row, which]] = True
         feature, value = (array[:, row, top[row, which]] for array in (self.proposals.feature, self.proposals.value))
         best = np.flatnonzero(self.improved)
         self.improved[:] = False

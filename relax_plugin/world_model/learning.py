@@ -48,6 +48,8 @@ def imagine(
     fresh = moved(mixtures(values, space, mixing, rng, left - active), space, moves, rng)
     seen, answer = np.concatenate([seen, fresh]), Answer.joined(answer, blackbox.ask(fresh))
     world.fit(seen, answer, FIRST)
+    within = Moves(moves.feature, np.clip(moves.value, *(end[0][moves.feature] for end in space.limits().ends)))
+    world.weigh_features(fresh, within)
     world.error = max(CURIOSITY * float(world.targets.of(answer).std()), LEAST_ERROR)
     for part in np.array_split(np.arange(active), ROUNDS):
         proposed, goals = _proposed(world, values, goal, max_changes, len(part), rng)
@@ -56,6 +58,7 @@ def imagine(
             world.judge(proposed, told, goals)
         seen, answer = np.concatenate([seen, proposed]), Answer.joined(answer, told)
         world.fit(seen, answer, (1.0 - FIRST) / ROUNDS)
+        world.weigh_features(proposed, within)
     return world
 
 

@@ -11,18 +11,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from relax_plugin.arrays import Floats, Integers, Values
+from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.blackbox import Answer, BlackBox, Books
 from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import BoundGoal
+from relax_plugin.search.greedy import Moves
 from relax_plugin.world_model.boosted import BoostedTrees
-from relax_plugin.world_model.network import TabledNetwork
+from relax_plugin.world_model.network import TabledNetwork, refuse_others
 from relax_plugin.world_model.targets import Targets
 
 LEAST_ROWS = 8
 LEAST_ERROR = 1e-9  # of an imagined gap, however well a model is known
 PARTS = ("network.", "trees.")  # begin the names of their numbers in a file
+FOREMOST = 64  # features of a wide table that are moved
+SOME_ROWS = 64  # from which their influence is seen
 ALONE = 0.85  # share in the mean from which on one of the two is used alone: it is quicker
 
 
@@ -83,6 +86,7 @@ class WorldModel:
         self.network = TabledNetwork(self.space, values, seed)
         self.trees = BoostedTrees(self.space, values, seed)
         self.weight, self.error, self.fitted = 0.5, 1.0, False
+        self.influence = np.zeros(len(self.space))  # of each feature; 0: not looked at
         self.agreement = Agreement(np.nan, np.nan, np.nan, 0)
 
     def fit(self, values: Values, answer: Answer, share: float = 1.0) -> "WorldModel":
@@ -134,6 +138,22 @@ class WorldModel:
         """How far rows are from their goals in imagination."""
         return self.targets.gap(goal, self.predict(values))
 
+    def weigh_features(self, values: Values, moves: Moves) -> None:
+        """See how much each feature can do alone, from a few rows: of wide tables only the foremost are moved."""
+        if len(self.space) <= FOREMOST:
+            return
+        imagined = self.predict_moves(values[:SOME_ROWS], moves.feature, self.table(moves.feature, moves.value))
+        lowest, highest = (end.reduceat(imagined, _firsts(moves.feature), axis=1) for end in (np.minimum, np.maximum))
+        self.influence = np.zeros(len(self.space))
+        self.influence[np.unique(moves.feature)] = (highest - lowest).max(axis=2).mean(axis=0)
+
+    def foremost(self, movable: Booleans) -> Booleans:
+        """Those of the features that may move which can do most: all, unless the table is wide."""
+        if movable.sum() <= FOREMOST:
+            return movable
+        kept = np.argsort(np.where(movable, -self.influence, np.inf), kind="stable")[:FOREMOST]
+        return np.asarray(np.isin(np.arange(len(movable)), kept))
+
     def table(self, feature: Integers, value: Floats) -> tuple[Any, Any]:
         """What `predict_moves` needs of each move."""
         network = self.network.table(feature, value) if self.weight > 0 else None
@@ -159,8 +179,8 @@ class WorldModel:
         both = zip(PARTS, (self.network.arrays(), self.trees.arrays()), strict=True)
         arrays = {f"{part}{name}": array for part, own in both for name, array in own.items()}
         numbers = {"weight": self.weight, "error": self.error, "centre": self.targets.centre, "unit": self.targets.unit}
-        arrays |= {name: np.array(number) for name, number in numbers.items()}
-        return {name: torch.tensor(array) for name, array in arrays.items()}
+        arrays |= {name: np.array(number) for name, number in numbers.items()} | {"influence": self.influence}
+        return {name: torch.tensor(array).contiguous() for name, array in arrays.items()}
 
     @classmethod
     def restored(cls, blackbox: BlackBox, weights: dict[str, Tensor]) -> "WorldModel":
@@ -168,13 +188,13 @@ class WorldModel:
         space = blackbox.space
         assert space is not None
         arrays = {name: weight.numpy() for name, weight in weights.items()}
-        for name, array in arrays.items():
-            if not np.isfinite(array).all():
-                raise InputError(f"finite numbers are expected for {name!r} of the world model.")
         world = cls(blackbox, np.zeros((1, len(space))))
-        own = [{name[len(part) :]: array for name, array in arrays.items() if name.startswith(part)} for part in PARTS]
-        world.network.load(own[0], world.targets.count)
-        world.trees.load(own[1], world.targets.count)
+        for part, load in zip(PARTS, (world.network.load, world.trees.load), strict=True):
+            own = [name for name in arrays if name.startswith(part)]
+            load({name.removeprefix(part): arrays.pop(name) for name in own}, world.targets.count)
+        kinds: dict[str, tuple[Any, tuple[int, ...]]] = {"influence": (np.float64, (len(space),))}
+        refuse_others(kinds | dict.fromkeys(("weight", "error", "centre", "unit"), (np.float64, ())), arrays)
+        world.influence = arrays["influence"]
         world.weight, world.error = float(arrays["weight"]), float(arrays["error"])
         world.targets.centre, world.targets.unit = float(arrays["centre"]), float(arrays["unit"])
         if not 0.0 <= world.weight <= 1.0 or world.error < LEAST_ERROR or world.targets.unit <= 0.0:
@@ -190,6 +210,11 @@ class WorldModel:
             return np.asarray(getattr(self.trees, what)(*arguments))
         one, other = getattr(self.network, what)(*arguments), getattr(self.trees, what)(*arguments)
         return np.asarray(self.weight * one + (1 - self.weight) * other)
+
+
+def _firsts(feature: Integers) -> Integers:
+    """Where the moves of each feature begin."""
+    return np.flatnonzero(np.append(True, np.diff(feature) > 0))
 
 
 class ImaginedBlackBox(BlackBox):

@@ -27,14 +27,15 @@ CELLS_OF_STATES = 4_000_000  # numbers kept of what the features of states add
 FAR = 1000.0  # standard deviations from which on all numbers look alike: single precision must hold their sums
 
 
-def refuse_other_shapes(shapes: dict[str, tuple[int, ...]], arrays: dict[str, Any]) -> None:
-    """Refuse what a file holds of a world model, if it lacks something, has more, or in other sizes."""
-    for name, shape in shapes.items():
+def refuse_others(expected: dict[str, tuple[Any, tuple[int, ...]]], arrays: dict[str, Any]) -> None:
+    """Refuse what a file holds of a world model, if it lacks something, has more, or of other kinds or sizes."""
+    for name, (dtype, shape) in expected.items():
         given = arrays.get(name)
-        if given is None or given.shape != shape:
-            what = "nothing" if given is None else f"shape {given.shape}"
-            raise InputError(f"numbers of shape {shape} are expected for {name!r} of the world model, not {what}.")
-    unknown = sorted(set(arrays) - set(shapes))
+        if given is None or given.dtype != dtype or given.shape != shape or not np.isfinite(given).all():
+            what = "nothing" if given is None else f"{given.dtype} of shape {given.shape}"
+            kind = f"finite numbers, {np.dtype(dtype)} of shape {shape},"
+            raise InputError(f"{kind} are expected for {name!r} of the world model, not {what}.")
+    unknown = sorted(set(arrays) - set(expected))
     if unknown:
         raise InputError(f"the world model has {unknown[0]!r}, for which there is no place.")
 
@@ -143,18 +144,18 @@ class TabledNetwork:
 
     def load(self, arrays: dict[str, Any], outputs: int) -> None:
         """Take over what `arrays` gave, if it can be that of a network for this space."""
-        shapes = {
-            "edges": (len(self.space), BINS + 1),
-            "first": (self.inputs, HIDDEN),
-            "offset": (1, HIDDEN),
-            "second": (HIDDEN, outputs),
-            "last": (1, outputs),
-            "centre": (outputs,),
-            "scale": (),
+        expected = {
+            "edges": (np.float64, (len(self.space), BINS + 1)),
+            "first": (np.float32, (self.inputs, HIDDEN)),
+            "offset": (np.float32, (1, HIDDEN)),
+            "second": (np.float32, (HIDDEN, outputs)),
+            "last": (np.float32, (1, outputs)),
+            "centre": (np.float64, (outputs,)),
+            "scale": (np.float64, ()),
         }
-        refuse_other_shapes(shapes, arrays)
-        if (np.diff(arrays["edges"], axis=1) < 0).any() or float(arrays["scale"]) < 0:
-            raise InputError("the world model's edges fall, or its scale is below 0.")
+        refuse_others(expected, arrays)
+        if (np.diff(arrays["edges"], axis=1) < 0).any() or float(arrays["scale"]) <= 0:
+            raise InputError("the world model's edges fall, or its scale is not above 0.")
         for name in ("first", "offset", "second", "last", "centre"):
             setattr(self, name, arrays[name])
         self.scale = float(arrays["scale"])

@@ -42,7 +42,10 @@ class Single:
     @classmethod
     def of(cls, problem: Problem, moves: Moves, world: WorldModel) -> "Single":
         space, start = problem.space, problem.start
-        feature, value = _values_within(moves, problem.limits, space)
+        movable = np.asarray(~np.broadcast_to(problem.limits.frozen, start.shape).all(axis=0))
+        looked_at = world.foremost(movable | ~movable.any())[moves.feature]
+        few = Moves(moves.feature[looked_at], moves.value[looked_at])
+        feature, value = _values_within(few, problem.limits, space)
         low, high = problem.span
         here = start[:, feature]
         allowed = (value != here) & (value >= low[:, feature]) & (value <= high[:, feature])

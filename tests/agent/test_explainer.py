@@ -182,6 +182,49 @@ def test_rows_that_nothing_can_flip_are_reported_with_their_closest_attempt():
     assert (found.values[:, 0, [0, 3]] == queries[:, [0, 3]]).all()
 
 
+# Where an agent is trained
+
+AS_LONG_AS_IT_PAYS = replace(QUICK, steps=None)
+
+
+@pytest.mark.slow
+def test_for_a_search_no_agent_is_trained_where_imagination_finds_answers():
+    explainer = fitted(config=AS_LONG_AS_IT_PAYS)
+    assert not explainer.history_.rows and explainer.fit_rows_ <= 1000
+    assert "the agent was not trained, since the world model alone finds answers" in explainer.training_
+    found = explainer.explain(QUERIES)
+    assert found.found.all() and set(found.stage.ravel()) == {"search"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", [{"config": QUICK}, {"effort": "policy"}, {"effort": "refined"}, {"variant": "local"}]
+)
+def test_an_agent_is_trained_where_it_is_asked_for_or_followed(options):
+    explainer = fitted(**({"config": AS_LONG_AS_IT_PAYS} | options))
+    assert explainer.history_.rows and "not trained" not in explainer.training_
+
+
+@pytest.mark.slow
+def test_for_a_search_an_agent_is_trained_where_imagination_leaves_rows_unsolved():
+    """One change is too few for most rows: the world model says so, and the agent is given a chance."""
+
+    def by_many(rows):
+        positive = 1.0 / (1.0 + np.exp(-4.0 * (np.tanh(3.0 * np.asarray(rows)).sum(axis=1) - 1.0)))
+        return np.column_stack([1.0 - positive, positive])
+
+    explainer = fitted(by_many, max_changes=1, config=AS_LONG_AS_IT_PAYS)
+    assert explainer.history_.rows, explainer.training_
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [{"effort": "policy"}, {"effort": "refined"}, {"variant": "local"}])
+def test_an_agent_that_was_not_trained_is_followed_with_a_warning(change):
+    explainer = fitted(config=AS_LONG_AS_IT_PAYS).set_params(**change)
+    with pytest.warns(UserWarning, match="was not trained; fit again with effort="):
+        explainer.explain(QUERIES[:3])
+
+
 # Books
 
 
@@ -510,7 +553,7 @@ def test_the_file_holds_data_and_no_code(saved):
     ends = sorted(tuple(tensor["data_offsets"]) for tensor in header.values())
     assert ends[0][0] == 0 and ends[-1][1] == len(content) - 8 - length
     assert all(one[1] == other[0] for one, other in pairwise(ends))
-    assert {tensor["dtype"] for tensor in header.values()} <= {"F32", "F64", "I64"}
+    assert {tensor["dtype"] for tensor in header.values()} <= {"F32", "F64", "I64", "U8"}
     with pytest.raises(pickle.UnpicklingError):
         pickle.loads(content)
 

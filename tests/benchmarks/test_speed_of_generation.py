@@ -3,7 +3,6 @@
 Fitting is not timed here. Each time comes with validity, changes and model rows: a quick method may be a bad one.
 """
 
-from copy import copy
 from functools import cache
 
 import pytest
@@ -26,19 +25,17 @@ LARGE = {"relax-global:effort=policy": 8192, "relax-global:effort=refined": 8192
 
 
 @cache
-def fitted(task_name, explainer):
-    task = load_task(task_name)
-    return make_explainer(explainer, task.model, task.space, goal=task.goal).fit(task.X_train)
+def fitted(task_name, label):
+    task, method = load_task(task_name), Method.parse(label)
+    return make_explainer(method.explainer, task.model, task.space, goal=task.goal, **method.options).fit(task.X_train)
 
 
 def prepared(task_name, label):
-    """The method fitted on the task, with the options of its label; variants of one method share its fit."""
-    method = Method.parse(label)
+    """The method fitted on the task, with the options of its label."""
     try:
-        explainer = fitted(task_name, method.explainer)
+        return fitted(task_name, label)
     except (UnsupportedError, MissingExtraError) as error:
         pytest.skip(str(error))
-    return copy(explainer).set_params(**method.options) if method.options else explainer
 
 
 def rows_for(label):

@@ -78,7 +78,7 @@ def test_totals_and_break_even_are_those_of_the_means_over_seeds() -> None:
             line("dear", "greedy", 1, **{"training rows": 256, "rows": 120.0}),  # mean 256 + 110 n
             line("dear", measured.SEARCH, 0, **{"training rows": 4000, "rows": 30.0}),
             line("dear", measured.SEARCH, 1, **{"training rows": 4200, "rows": 40.0}),  # mean 4100 + 35 n
-            line("dear", measured.ON_THE_MODEL, 0, **{"training rows": 4000, "rows": 110.0}),
+            line("dear", measured.BY_RANKING, 0, **{"training rows": 4000, "rows": 110.0}),
         ]
     ).assign(measurement="imagination")
     _, _, cells = cells_of(TABLES["amortised"](lines))

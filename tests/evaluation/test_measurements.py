@@ -1,6 +1,5 @@
 """The measurements behind the figures: Plans under the judge, resumable, a line for each task, method and seed."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -163,23 +162,18 @@ def test_each_row_is_judged_by_its_own_target() -> None:
     assert rows["after"].tolist() == [str(label) for label in task.goal.label[:20]]
 
 
-def test_options_after_fit_hold_for_explain_alone() -> None:
-    task, config = load_task("diabetes/ada", 0), ReLAXConfig(training="model", steps=2, episodes=8, start_pool=32)
-    policy = Method("policy", "relax-global", {"effort": "policy", "config": config})
-    both = replace(policy, label="both", after_fit={"effort": "search"})
-    stages = {m.label: {row["stage"] for row in judge(Unit(task, m, 0, rows=20), task)} for m in (policy, both)}
-    assert stages["policy"] <= {"policy", ""} and "search" in stages["both"]
-
-
 def test_a_task_of_labels_alone_has_the_same_rows_and_answers() -> None:
     scored, labels = load_task("diabetes/ada", 0), load_task("diabetes/ada:labels", 0)
     assert labels.name == "diabetes/ada:labels" and labels.X_test is scored.X_test
     assert (labels.model(scored.X_test) == scored.model.predict(scored.X_test)).all()
 
 
-def test_the_controls_are_what_they_say() -> None:
-    from relax_plugin.registry import read_method
+def test_the_controls_are_the_same_search_at_the_same_number_of_rows() -> None:
+    from relax_plugin.registry import make_explainer, read_method
 
-    names = [read_method(text) for text in measurements.CONTROLS]
-    assert all(options["fallback"] is False for _, options in names)
-    assert names[-1][1] == {"fallback": False, "config.training": "model", "config.steps": 1}
+    controls = [make_explainer(name, len, **options) for name, options in map(read_method, measurements.CONTROLS)]
+    assert all(control.fallback is False for control in controls)
+    assert len({control.rows_per_instance for control in controls}) == 1
+    trained, *_, untrained = controls
+    assert trained.config == ReLAXConfig(training="model")
+    assert untrained.config == ReLAXConfig(training="model", steps=1)
