@@ -75,7 +75,7 @@ def test_gaps_of_imagined_answers_are_those_of_the_goal(name):
         np.testing.assert_array_equal(targets.gap(bound, imagined[:, 0]), targets.gap(bound, imagined)[:, 0])
 
 
-@pytest.mark.parametrize("name", PROBABILITIES + ["decision", "numbers"])
+@pytest.mark.parametrize("name", [*PROBABILITIES, "decision", "numbers"])
 def test_an_imagined_gap_is_below_zero_exactly_where_the_goal_is_met(name):
     targets, _, answer = targets_of(name)
     imagined = targets.of(answer)
