@@ -156,7 +156,7 @@ class WorldModel:
         arrays = {f"{part}{name}": array for part, own in both for name, array in own.items()}
         numbers = {"weight": self.weight, "error": self.error, "centre": self.targets.centre, "unit": self.targets.unit}
         arrays |= {name: np.array(number) for name, number in numbers.items()}
-        return {name: torch.tensor(array) for name, array in arrays.items()}
+        return {name: torch.tensor(array).contiguous() for name, array in arrays.items()}
 
     @classmethod
     def restored(cls, blackbox: BlackBox, weights: dict[str, Tensor]) -> "WorldModel":
