@@ -168,7 +168,7 @@ class WorldModel:
         for part, load in zip(PARTS, (world.network.load, world.trees.load), strict=True):
             own = [name for name in arrays if name.startswith(part)]
             load({name.removeprefix(part): arrays.pop(name) for name in own}, world.targets.count)
-        refuse_others({name: (np.float64, ()) for name in ("weight", "error", "centre", "unit")}, arrays)
+        refuse_others(dict.fromkeys(("weight", "error", "centre", "unit"), (np.float64, ())), arrays)
         world.weight, world.error = float(arrays["weight"]), float(arrays["error"])
         world.targets.centre, world.targets.unit = float(arrays["centre"]), float(arrays["unit"])
         if not 0.0 <= world.weight <= 1.0 or world.error < LEAST_ERROR or world.targets.unit <= 0.0:

@@ -168,25 +168,28 @@ def test_fitting_a_world_model(benchmark, wave):
     values = task.space.values(task.X_train)[:1600]
     answer = explainer.blackbox_.ask(values)
     describe(benchmark, "world model, fit", "wave2/xgb", len(values))
-    fit = lambda: WorldModel(explainer.blackbox_, WorldModel.pieces(values)).fit(values, answer)  # noqa: E731
-    assert timed(benchmark, fit, rounds=2).agreement.explained > 0.5
+    world = timed(benchmark, lambda: WorldModel(explainer.blackbox_, values).fit(values, answer), rounds=2)
+    world.judge(values, answer)
+    assert world.agreement.explained > 0.5
 
 
 @pytest.mark.parametrize("way", ["predict", "predict_moves"])
 def test_imagining_moves(benchmark, wave, way):
-    """The claim of `world_model.py`: what the first layer makes of the other features need be computed only once."""
+    """The claim of `network.py` and `boosted.py`: what the other features add need be computed only once."""
     task, explainer = wave
     world, values = explainer.world_model_, task.space.values(task.X_test)[:300]
-    row, feature = (index.ravel() for index in np.indices(values.shape))
-    target = np.random.default_rng(0).standard_normal(len(row))
-    moved = values[row]
-    moved[np.arange(len(row)), feature] = target
+    feature = np.repeat(np.arange(values.shape[1]), 6)
+    target = np.random.default_rng(0).standard_normal(len(feature))
+    moved = np.repeat(values[:, None], len(feature), axis=1)
+    moved[:, np.arange(len(feature)), feature] = target
+    moved = moved.reshape(-1, values.shape[1])
     ways = {
         "predict": lambda: world.predict(moved),
-        "predict_moves": lambda: world.predict_moves(values, row, feature, target),
+        "predict_moves": lambda: world.predict_moves(values, feature, world.table(feature, target)),
     }
-    describe(benchmark, "world model, moves", way, len(row), way == "predict")
-    np.testing.assert_allclose(timed(benchmark, ways[way], rounds=10, warmup=1), world.predict(moved), atol=1e-4)
+    describe(benchmark, "world model, moves", way, len(moved), way == "predict")
+    told = timed(benchmark, ways[way], rounds=10, warmup=1).reshape(len(moved), -1)
+    np.testing.assert_allclose(told, world.predict(moved), atol=1e-3)
 
 
 def test_refining(benchmark, wave):
