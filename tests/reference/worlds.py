@@ -17,11 +17,13 @@ def learned(model: Any, rows: Any, task: Any = "auto", space: FeatureSpace | Non
     return blackbox, values, blackbox.learn(values)
 
 
-def world_of(model: Any, rows: Any, task: Any = "auto", space: FeatureSpace | None = None, seed: int = 0) -> WorldModel:
-    """A world model fitted to the first half of the rows, and judged by the others."""
+def world_of(
+    model: Any, rows: Any, task: Any = "auto", space: FeatureSpace | None = None, seed: int = 0, share: float = 1.0
+) -> WorldModel:
+    """A world model fitted to the first half of the rows for a share of the effort, and judged by the others."""
     blackbox, values, answer = learned(model, rows, task, space)
     world, half = WorldModel(blackbox, values, seed), len(values) // 2
-    world.fit(values[:half], answer.take(slice(half)))
+    world.fit(values[:half], answer.take(slice(half)), share)
     world.judge(values[half:], answer.take(slice(half, None)))
     return world
 
