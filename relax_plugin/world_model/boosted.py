@@ -178,8 +178,8 @@ class BoostedTrees:
                 column = tree.feature[node]
                 sides = int(below[tree.children_left[node]]), int(below[tree.children_right[node]])
                 j = self.owner[column]
-                threshold = float(tree.threshold[node] * self.spread[j] + self.centre[j])
-                splits[j].append((threshold, self.category[column], number, *sides))
+                at = float(tree.threshold[node] * self.spread[j] + self.centre[j])
+                splits[j].append((at, self.category[column], number, *sides))
         self.thresholds, self.masks = [], []
         for feature, own in zip(self.space.features, splits, strict=True):
             threshold, category, tree_of, left, right = np.array(own).reshape(-1, 5).T

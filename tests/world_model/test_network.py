@@ -166,7 +166,7 @@ def test_constant_columns_say_nothing_and_do_no_harm(part):
     rows = np.column_stack([tiny.gaussian_rows(200, 2), np.zeros(200), np.full(200, 7.0)])
     space = FeatureSpace.infer(rows)
     told = part(space, rows).fit(rows, rows[:, :1])
-    far = [*rows, 0.0, 0.0, 3.0, -5.0]
+    far = rows + np.array([0.0, 0.0, 3.0, -5.0])
     assert np.isfinite(told.predict(far)).all()
     assert explained(told.predict(rows), rows[:, :1]) > 0.9
 
