@@ -161,7 +161,7 @@ def test_what_is_too_much_or_nothing_is_no_proposal():
     hunt = module.Hunt.begin(world(), problem, Moves.quantiles(ROWS, world().space, 5))
     assert np.isinf(hunt.changes_to(QUERIES).gap).all()
     assert np.isinf(hunt.changes_to(QUERIES + 0.1).gap).all()
-    two = [*QUERIES, 0.1, 0.0, -0.1, 0.0]
+    two = QUERIES + np.array([0.1, 0.0, -0.1, 0.0])
     changes = hunt.changes_to(two)
     assert np.isfinite(changes.gap).all()
     np.testing.assert_array_equal(changes.rows(QUERIES, np.zeros(len(QUERIES), dtype=int)), two)
