@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from benchmarks.measuring import describe, timed
 
-from relax_plugin import ReLAXConfig, make_explainer
+from relax_plugin import Goal, ReLAXConfig, make_explainer
 from relax_plugin.agent.environment import CounterfactualEnv
 from relax_plugin.agent.pdqn import Agent
 from relax_plugin.agent.replay import PrioritizedReplay
@@ -169,7 +169,7 @@ def test_fitting_a_world_model(benchmark, wave):
     answer = explainer.blackbox_.ask(values)
     describe(benchmark, "world model, fit", "wave2/xgb", len(values))
     world = timed(benchmark, lambda: WorldModel(explainer.blackbox_, values).fit(values, answer), rounds=2)
-    world.judge(values, answer)
+    world.judge(values, answer, Goal.flip().bind(explainer.blackbox_, answer))
     assert world.agreement.explained > 0.5
 
 
@@ -213,7 +213,8 @@ COLD_STARTS = {
     "import relax_plugin": "import relax_plugin",
     "first ReLAX": "import relax_plugin; relax_plugin.ReLAX",
     "first optimiser": "import relax_plugin, torch; relax_plugin.ReLAX; "
-    "from relax_plugin.world_model.layers import Adam; w = torch.zeros(1, requires_grad=True); Adam([w], 0.1).descend(w.sum())",
+    "from relax_plugin.world_model.layers import Adam; w = torch.zeros(1, requires_grad=True); "
+    "Adam([w], 0.1).descend(w.sum())",
     "torch.optim.Adam (not used)": "import relax_plugin, torch; relax_plugin.ReLAX; "
     "torch.optim.Adam([torch.zeros(1, requires_grad=True)])",
 }

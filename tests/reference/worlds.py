@@ -17,6 +17,13 @@ def learned(model: Any, rows: Any, task: Any = "auto", space: FeatureSpace | Non
     return blackbox, values, blackbox.learn(values)
 
 
+def goal_of(blackbox, answer):
+    """The goal of another class, or of a value that is higher by what values differ."""
+    if blackbox.task == "regression":
+        return Goal.shift(float(np.ptp(answer.output)) or 1.0).bind(blackbox, answer)
+    return Goal.flip().bind(blackbox, answer)
+
+
 def world_of(
     model: Any, rows: Any, task: Any = "auto", space: FeatureSpace | None = None, seed: int = 0, share: float = 1.0
 ) -> WorldModel:
@@ -24,7 +31,8 @@ def world_of(
     blackbox, values, answer = learned(model, rows, task, space)
     world, half = WorldModel(blackbox, values, seed), len(values) // 2
     world.fit(values[:half], answer.take(slice(half)), share)
-    world.judge(values[half:], answer.take(slice(half, None)))
+    others = answer.take(slice(half, None))
+    world.judge(values[half:], others, goal_of(blackbox, others))
     return world
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from reference import tiny
-from reference.worlds import learned, world_of
+from reference.worlds import goal_of, learned, world_of
 from sklearn.svm import LinearSVC
 
 from relax_plugin import Goal
@@ -58,7 +58,8 @@ def judged(one, other, true):
     world = WorldModel(blackbox, values)
     for part, told in ((world.network, one), (world.trees, other)):
         part.predict = lambda values, told=told: np.asarray(told)[:, None]
-    world.judge(values, Answer(np.asarray(true)))
+    answer = Answer(np.asarray(true))
+    world.judge(values, answer, goal_of(blackbox, answer))
     return world
 
 
@@ -85,7 +86,7 @@ def test_agreement_is_measured_by_class_and_the_worst_is_told():
     fooled = np.flatnonzero(answer.output == 2)[::2]
     wrong[fooled] = wrong[fooled][:, [2, 0, 1]]
     world.network.predict = world.trees.predict = lambda values: wrong
-    world.judge(values, answer)
+    world.judge(values, answer, goal_of(blackbox, answer))
     assert world.agreement.labels == pytest.approx(1.0 - len(fooled) / len(values))
     assert world.agreement.worst == pytest.approx(0.5, abs=0.02)
 
