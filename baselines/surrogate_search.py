@@ -17,13 +17,11 @@ from relax_plugin.search.greedy import Moves
 from relax_plugin.search.neighbours import MOST_TRAINING_ROWS, Neighbours
 from relax_plugin.search.rescue import QUANTILES, RESCUE_ROWS, Rescue
 from relax_plugin.search.searcher import check_search_options
-from relax_plugin.world_model import LEAST_QUERY_BUDGET, SEARCH_BUDGET, SEARCH_ROWS
+from relax_plugin.world_model import LEAST_QUERY_BUDGET, MOST_QUERY_BUDGET, SEARCH_BUDGET, SEARCH_ROWS
 from relax_plugin.world_model.imagined_search import ImaginedSearch
 from relax_plugin.world_model.learning import imagine
 from relax_plugin.world_model.model import ImaginedBlackBox
 from relax_plugin.world_model.sampling import Mixing
-
-MOST_QUERY_BUDGET = 10_000_000  # the copy is fitted to all of them at once
 
 
 class SurrogateSearch(CounterfactualExplainer):
@@ -43,7 +41,7 @@ class SurrogateSearch(CounterfactualExplainer):
     rescue_rows : int
         Model rows that the rescue may spend on one query at most; 0: there is none.
     query_budget : int
-        Model rows that `fit` may spend at most.
+        Model rows that `fit` spends.
 
     Attributes
     ----------

@@ -28,7 +28,7 @@ LEAST_BATCH = 64  # queries worked on side by side, however many counterfactuals
 MOST_COUNTERFACTUALS = 1_000_000  # that may be asked for one query
 MOST_SEEDS = 2**63  # torch knows no further ones
 LEARN_ROWS = 256  # training rows asked once to learn classes and the grain of scores; half of them by `predict` too
-LEARN_SHARE = 8  # with a budget at most an eighth of it, a quarter of them by `predict` too: a sixth in all
+LEARN_SHARE, LEARN_LABELS = 8, 32  # with a budget, at most an eighth of it is asked so, and so many by `predict` too
 
 
 @dataclass(frozen=True)
@@ -124,9 +124,9 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         asked = self.blackbox_.rows_asked
         most = self._most_fit_rows()
         order = rng.permutation(len(values))
-        count, share = (LEARN_ROWS, 2) if most is None else (min(LEARN_ROWS, most // LEARN_SHARE), 4)
+        count = LEARN_ROWS if most is None else min(LEARN_ROWS, most // LEARN_SHARE)
         first = values[order[:count]]
-        answer = self.blackbox_.learn(first, share)
+        answer = self.blackbox_.learn(first, None if most is None else LEARN_LABELS)
         reason = self.skip_reason(self.blackbox_, self.space_)
         if reason is not None:
             raise UnsupportedError(f"skipped because {reason}.")

@@ -131,15 +131,15 @@ class BlackBox:
         """Rows that asking one row costs: two where scores and `predict` are asked apart at every question."""
         return 2 if self.strict and self.task == "classification" and self.reader.has_scores else 1
 
-    def learn(self, values: Values, share: int = 2) -> Answer:
+    def learn(self, values: Values, labels: int | None = None) -> Answer:
         """Ask training rows once to see the classes, the grain of the scores, and whether ties matter.
 
-        Whether `predict` may disagree with the largest score is seen on one in `share` of them. A few are asked twice,
-        if possible as an array: a model that changes its mind is worth a warning, and one that says the very same is
-        asked with arrays from then on, which some libraries read much faster than frames.
+        Whether `predict` may disagree with the largest score is seen on the first half, or `labels`, of them. A few are
+        asked twice, if possible as an array: a model that changes its mind is worth a warning, and one that says the
+        very same is asked with arrays from then on, which some libraries read much faster than frames.
         """
         self.trees, self.by_arrays = None, False
-        checked = -(-len(values) // share)  # the first so many are answered by `predict`
+        checked = (len(values) + 1) // 2 if labels is None else labels
         answer = self._learn(values, checked)
         few, first = values[:ASKED_AGAIN], answer.take(slice(ASKED_AGAIN))
         if not self._takes_arrays(few, first):

@@ -262,8 +262,11 @@ TESTED_BY = {
     "test_packaging": [""],
     "trees/test_ensemble": ["trees.readers"],
     "trees/test_floor": ["trees.aims", "trees.cells", "trees.grid_boxes", "trees.subset_grid"],
+    "world_model/test_belief": ["world_model.changes"],
+    "world_model/test_learning": ["baselines.surrogate_search"],
     "world_model/test_model": ["world_model.layers"],
-    "world_model/test_sampling": ["baselines.surrogate_search"],
+    "world_model/test_network": ["world_model.boosted"],
+    "world_model/test_proposals": ["world_model.variants"],
 }
 
 

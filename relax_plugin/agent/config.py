@@ -36,7 +36,7 @@ from sys import float_info
 from typing import Any, Literal, get_args, get_origin
 
 from relax_plugin.errors import InputError
-from relax_plugin.world_model import LEAST_QUERY_BUDGET
+from relax_plugin.world_model import LEAST_QUERY_BUDGET, MOST_QUERY_BUDGET
 
 AGENT_BUDGET = 4000  # model rows of imagination where the agent is followed alone; 1,000 for a search
 AGENT_STEPS = 200  # of training, unless:
@@ -80,8 +80,8 @@ class ReLAXConfig:
     action_curiosity: float = ranged(0.0, -inf)  # weight of r^{i,a}
     # What the agent is trained on
     training: Literal["model", "imagined", "auto"] = "auto"  # the model (the paper), a world model of it, or as it fits
-    query_budget: int | None = ranged(None, LEAST_QUERY_BUDGET)  # model rows of imagination, all in all; None: 1,000
-    # for a search, AGENT_BUDGET where the agent is followed alone
+    query_budget: int | None = ranged(None, LEAST_QUERY_BUDGET, MOST_QUERY_BUDGET)  # model rows of imagination; None:
+    # 1,000 for a search, AGENT_BUDGET where the agent is followed alone
     # Training (Algorithm 1)
     steps: int | None = ranged(None, 1)  # of all episodes side by side; None: as AGENT_STEPS and SEARCH_STEPS say, and
     # for a search none at all where imagination alone finds answers

@@ -1,5 +1,6 @@
 """The copy of the model: what it learns from, how it predicts, and the search in imagination that it allows."""
 
 LEAST_QUERY_BUDGET = 200  # model rows below which no world model is worth its name
+MOST_QUERY_BUDGET = 100_000  # all of them are asked, and the world model is fitted to them at once
 SEARCH_BUDGET = 1000  # model rows of a fit for a search, which asks the model itself at every step
 SEARCH_ROWS = 12  # model rows of a search for one query, the query itself and the confirmation included

@@ -154,9 +154,9 @@ class Hunt:
             worth = self._improvement(self.proposals, self.told)
             position = worth.argmax(axis=1)
             worthwhile = np.take_along_axis(worth, position[:, None], 1)[:, 0] > ENOUGH
-            if self.questions == 0:  # a hopeless query asks once: what came closest is shown
-                position = np.where(worthwhile, position, self.told.gap.argmin(axis=1))
-                worthwhile |= np.isfinite(np.take_along_axis(self.told.gap, position[:, None], 1)[:, 0])
+            hopeless = ~worthwhile & (self.questions == 0)  # such a query asks once: what comes closest is shown
+            position = np.where(hopeless, self.told.gap.argmin(axis=1), position)
+            worthwhile |= hopeless & np.isfinite(np.take_along_axis(self.told.gap, position[:, None], 1)[:, 0])
             who = np.flatnonzero(worthwhile)
             if len(who) == 0:
                 break

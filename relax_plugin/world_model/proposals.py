@@ -49,7 +49,6 @@ class Single:
         low, high = problem.span
         here = start[:, feature]
         allowed = (value != here) & (value >= low[:, feature]) & (value <= high[:, feature])
-        allowed &= ~problem.limits.frozen[:, feature]
         categorical = space.is_categorical[feature]
         length = lengths(value - here, space.scale[feature])
         cost = np.abs(length)

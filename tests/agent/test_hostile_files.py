@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import resource
 import struct
 import subprocess
@@ -50,7 +51,7 @@ def parts(content):
 def signed(outer, text, tensors):
     """A saved file with another header, under a right checksum: what a hostile writer would make."""
     total = hashlib.sha256(text.encode())
-    kinds = {"F32": "torch.float32", "F64": "torch.float64", "I64": "torch.int64"}
+    kinds = {"F32": "torch.float32", "F64": "torch.float64", "I64": "torch.int64", "U8": "torch.uint8"}
     for name in sorted(set(outer) - {"__metadata__"}):
         about = outer[name]
         total.update(f"{name} {kinds[about['dtype']]} {tuple(about['shape'])}".encode())
@@ -134,7 +135,7 @@ ADDRESSES = [
     (("model", "strict"), ["no", 1, None]),
     (("model", "least_probability"), [0, 1, math.nan, "0.1"]),
     (("history",), [{}, "none", [1], [{"step": "x"}], [{"a": 1}]]),
-    (("version",), ["5", 5.7, 4, None]),
+    (("version",), ["6", 6.7, 5, None]),
     (("config", "steps_of_return"), [10**12, 10**4]),
     (("config", "local_episodes"), [10**12]),
     (("config", "local_batch"), [10**12]),
@@ -146,7 +147,11 @@ ADDRESSES = [
     (("training",), [None, 3]),
     (("fit_rows",), [-1, "9", None, math.nan]),
     (("fit_seconds",), [-1.0, "9", None, math.nan]),
-    (("agreement",), [3, {}, {"labels": "x", "explained": 1, "rows": 1}, {"labels": 1, "explained": 1, "rows": -1}]),
+    (("agreement",), [3, {}, {"labels": 1, "explained": 1, "rows": 1}]),
+    (("agreement", "labels"), ["x", None, [], 10**400]),
+    (("agreement", "worst"), ["x", None]),
+    (("agreement", "explained"), ["x", None]),
+    (("agreement", "rows"), [-1, 2.5, "9", None, True]),
 ]
 
 
@@ -174,13 +179,39 @@ def test_weights_that_are_no_numbers_or_of_other_sizes_are_refused(saved, tmp_pa
     outer, header, tensors = parts(saved[1])
     for name in sorted(set(outer) - {"__metadata__"}):
         first, last = outer[name]["data_offsets"]
-        kind = {"F32": np.float32, "F64": np.float64, "I64": np.int64}[outer[name]["dtype"]]
-        bad = np.full((last - first) // np.dtype(kind).itemsize, np.nan if kind != np.int64 else 10**6, dtype=kind)
-        refused(tmp_path / "nan", signed(outer, json.dumps(header), tensors[:first] + bad.tobytes() + tensors[last:]))
+        kind = {"F32": np.float32, "F64": np.float64, "I64": np.int64, "U8": np.uint8}[outer[name]["dtype"]]
+        if kind is not np.uint8:  # any byte says which leaves can be reached
+            bad = np.full((last - first) // np.dtype(kind).itemsize, 10**6 if kind is np.int64 else np.nan, dtype=kind)
+            changed = tensors[:first] + bad.tobytes() + tensors[last:]
+            refused(tmp_path / "nan", signed(outer, json.dumps(header), changed))
         flat = [1, 1, 1, 1, math.prod(outer[name]["shape"])]
         if len(outer[name]["shape"]) > 1:
             turned = {**outer, name: {**outer[name], "shape": flat}}
             refused(tmp_path / "turned", signed(turned, json.dumps(header), tensors))
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "told"),
+    [
+        ("world.network.edges", 9e9, "edges fall"),
+        ("world.network.scale", -1.0, "scale is not above 0"),
+        ("world.trees.thresholds", 9e9, "do not rise"),
+        ("world.trees.pieces", 0, "pieces"),
+        ("world.trees.pieces", 7, "shape|categories"),
+        ("world.weight", 1.5, "weight is 1.5"),
+        ("world.error", 0.0, "error 0.0"),
+        ("world.unit", 0.0, "unit 0.0"),
+        ("world.centre", math.inf, "centre"),
+    ],
+)
+def test_a_number_that_a_world_model_cannot_have_is_refused_by_its_name(saved, tmp_path, name, number, told):
+    outer, header, tensors = parts(saved[1])
+    first, last = outer[name]["data_offsets"]
+    assert last > first
+    packed = struct.pack("<q" if outer[name]["dtype"] == "I64" else "<d", number)
+    changed = tensors[:first] + packed + tensors[first + 8 :]
+    sentence = refused(tmp_path / "world", signed(outer, json.dumps(header), changed))
+    assert re.search(told, sentence) and sentence.endswith(".")
 
 
 @pytest.mark.parametrize("code", [3.0, -1.0, 0.5])

@@ -51,6 +51,18 @@ def test_how_well_the_world_model_knows_the_model_comes_back(saved: tuple[ReLAX,
     assert agreement.rows > 0
 
 
+def test_the_whole_world_model_comes_back(saved: tuple[ReLAX, Path]) -> None:
+    explainer, path = saved
+    one, again = explainer.world_model_, ReLAX.load(path, model=Cautious()).world_model_
+    for name, numbers in one.weights_by_name().items():
+        assert numbers.equal(again.weights_by_name()[name]), name
+    assert one.predict(ROWS).tolist() == again.predict(ROWS).tolist()
+    first, second = (each.explain(ROWS[:30], n=2) for each in (explainer, ReLAX.load(path, model=Cautious())))
+    assert (
+        first.values.tolist() == second.values.tolist() and first.rows_queried.tolist() == second.rows_queried.tolist()
+    )
+
+
 def three_high(rows: Any) -> Any:
     return (np.asarray(rows)[:, :3] > 0).all(axis=1).astype(int)
 

@@ -37,7 +37,7 @@ WRONG: dict[type, list[Any]] = {
     str: [None, True, 3, NAN, "", "no such word", ["distance"], PAIR],
     object: [True, 3, NAN, "no such thing", [], PAIR],
 }
-ZERO_IS_FINE = {"gamma", "seed"}
+ZERO_IS_FINE = {"gamma", "seed", "rescue_rows"}
 NONE_IS_FINE = {"max_changes", "goal", "space", "config"}
 HUGE = (10**7, 10**30, 10**400)
 

@@ -17,12 +17,22 @@ def learned(model: Any, rows: Any, task: Any = "auto", space: FeatureSpace | Non
     return blackbox, values, blackbox.learn(values)
 
 
-def world_of(model: Any, rows: Any, task: Any = "auto", space: FeatureSpace | None = None, seed: int = 0) -> WorldModel:
-    """A world model fitted to the first half of the rows, and judged by the others."""
+def goal_of(blackbox, answer):
+    """The goal of another class, or of a value that is higher by what values differ."""
+    if blackbox.task == "regression":
+        return Goal.shift(float(np.ptp(answer.output)) or 1.0).bind(blackbox, answer)
+    return Goal.flip().bind(blackbox, answer)
+
+
+def world_of(
+    model: Any, rows: Any, task: Any = "auto", space: FeatureSpace | None = None, seed: int = 0, share: float = 1.0
+) -> WorldModel:
+    """A world model fitted to the first half of the rows for a share of the effort, and judged by the others."""
     blackbox, values, answer = learned(model, rows, task, space)
     world, half = WorldModel(blackbox, values, seed), len(values) // 2
-    world.fit(values[:half], answer.take(slice(half)))
-    world.judge(values[half:], answer.take(slice(half, None)))
+    world.fit(values[:half], answer.take(slice(half)), share)
+    others = answer.take(slice(half, None))
+    world.judge(values[half:], others, goal_of(blackbox, others))
     return world
 
 

@@ -56,7 +56,6 @@ def pieces(request, monkeypatch):
         for module in (boosted, network):
             monkeypatch.setattr(module, "CELLS_AT_ONCE", 3000)
             monkeypatch.setattr(module, "CELLS_OF_STATES", 9000)
-        monkeypatch.setattr(network, "ROWS_AT_ONCE", 7)
 
 
 @pytest.mark.parametrize("part", PARTS)

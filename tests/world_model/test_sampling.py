@@ -1,0 +1,60 @@
+"""Rows like the training rows, and rows moved as a search moves them: within every constraint, and again the same."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import tiny
+
+from relax_plugin.search.greedy import Moves
+from relax_plugin.world_model.sampling import QUANTILES, Mixing, mixtures, moved
+
+MIXED = tiny.mixed_rows()
+SPACE = tiny.mixed_space(MIXED)
+ROWS = SPACE.values(MIXED)
+
+
+def moved_mixed(seed):
+    return moved(ROWS, SPACE, Moves.quantiles(ROWS, SPACE, QUANTILES), np.random.default_rng(seed))
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_moved_rows_keep_every_constraint(seed):
+    result = moved_mixed(seed)
+    changed = result != ROWS
+    assert changed.sum(axis=1).max() <= 3
+    assert SPACE.limits().kept(result, ROWS).all()
+    for j, feature in enumerate(SPACE.features):
+        now, before = result[changed[:, j], j], ROWS[changed[:, j], j]
+        assert len(now) == 0 or feature.name != "birthplace"
+        assert feature.name not in ("grade", "years") or (now > before).all()
+        assert feature.name != "single" or (now < before).all()
+
+
+def test_moved_rows_differ_in_none_to_three_features_often_at_a_bound_and_again_so():
+    one, again, other = (moved_mixed(seed) for seed in (5, 5, 6))
+    np.testing.assert_array_equal(one, again)
+    assert (one != other).any() and (SPACE.values(MIXED) == ROWS).all()  # what is given stays as it is
+    changed = one != ROWS
+    assert set(changed.sum(axis=1)) == {0, 1, 2, 3}
+    np.testing.assert_array_equal(changed.any(axis=0), [name != "birthplace" for name in SPACE.names])
+    smooth = one[changed[:, 0], 0]
+    assert (smooth == -3.0).any() and (smooth == 5.0).any() and np.abs(smooth - 1.0).min() < 1.0
+
+
+@pytest.mark.parametrize("count", [0, 1, 500])
+def test_mixtures_are_rows_that_there_might_be(count):
+    made = mixtures(ROWS, SPACE, Mixing(), np.random.default_rng(0), count)
+    assert made.shape == (count, len(SPACE))
+    low, high = SPACE.limits().ends
+    numbers = ~SPACE.is_categorical
+    assert ((made >= low) & (made <= high))[:, numbers].all()
+    for j in np.flatnonzero(SPACE.is_categorical):
+        assert set(made[:, j]) <= set(ROWS[:, j])
+
+
+def test_without_mixing_they_are_training_rows_within_the_bounds():
+    made = mixtures(ROWS, SPACE, Mixing(share=0.0, gaussian_share=0.0, noise=0.0), np.random.default_rng(0), 100)
+    inside = np.where(SPACE.is_categorical, ROWS, SPACE.limits().inside(ROWS))
+    assert {tuple(row) for row in made} <= {tuple(row) for row in inside}
