@@ -15,7 +15,6 @@ from relax_plugin.agent.pdqn import Agent
 from relax_plugin.agent.replay import PrioritizedReplay
 from relax_plugin.agent.starts import draw_starts
 from relax_plugin.evaluation.tasks import load_task
-from relax_plugin.goal import Goal
 from relax_plugin.problem import Problem
 from relax_plugin.search.refine import refine
 from relax_plugin.world_model.layers import one_thread
