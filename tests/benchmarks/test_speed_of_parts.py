@@ -213,7 +213,8 @@ COLD_STARTS = {
     "import relax_plugin": "import relax_plugin",
     "first ReLAX": "import relax_plugin; relax_plugin.ReLAX",
     "first optimiser": "import relax_plugin, torch; relax_plugin.ReLAX; "
-    "from relax_plugin.world_model.layers import Adam; w = torch.zeros(1, requires_grad=True); Adam([w], 0.1).descend(w.sum())",
+    "from relax_plugin.world_model.layers import Adam; "
+    "w = torch.zeros(1, requires_grad=True); Adam([w], 0.1).descend(w.sum())",
     "torch.optim.Adam (not used)": "import relax_plugin, torch; relax_plugin.ReLAX; "
     "torch.optim.Adam([torch.zeros(1, requires_grad=True)])",
 }
