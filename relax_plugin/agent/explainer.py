@@ -43,6 +43,7 @@ from relax_plugin.world_model.proposals import VALUES, Imagination
 
 logger = logging.getLogger(__name__)
 
+TOLD_LABELS = 0.9  # share of a model's labels that its scores must tell for an agent to be trained in imagination
 UNSOLVED = 0.1  # share of the rows set aside that imagination leaves unsolved, above which an agent is trained
 
 
@@ -196,13 +197,21 @@ class ReLAX(CounterfactualExplainer):
         left = self._query_budget() - self.fit_rows_
         goal, most = self.goal_, self._most_changes()
         world = imagine(self.blackbox_, values, self.known_, left, goal, most, mixing(self.config_), rng)
-        if mode == "auto" and not self._searches_by_scores() and not good_enough(world.agreement):
+        enough = good_enough(world.agreement) and self._scores_tell_labels(world)
+        if mode == "auto" and not self._searches_by_scores() and not enough:
             model = self._the_model(values, f", since a world model of it was not good enough: {world.agreement}")
             logger.warning("training %s", self.training_)
             return model
         self.training_ = f"in imagination: {world.agreement}"
         self.world_model_ = world
         return ImaginedBlackBox(world)
+
+    def _scores_tell_labels(self, world: WorldModel) -> bool:
+        """Whether a world model that knew all scores could know the labels: not if `predict` has a threshold."""
+        answer = self.known_[1]
+        if self.blackbox_.task == "regression":
+            return True
+        return float((world.targets.answer(world.targets.of(answer)).output == answer.output).mean()) >= TOLD_LABELS
 
     def _for_training(self) -> ReLAXConfig:
         """The settings of training: shorter, unless the user says how long, where a world model is as good a guide."""
