@@ -226,7 +226,7 @@ class BoostedTrees:
         """What cells leave reachable (..., trees): their features, and values of the same shape or of rows of them."""
         piece = (self.steps[feature] < value[..., None]).sum(axis=-1)
         if self.space.is_categorical.any():
-            piece = np.where(self.space.is_categorical[feature], value.astype(np.int64), piece)
+            piece = np.where(self.space.is_categorical[feature], value, piece).astype(np.int64)
         return np.asarray(self.lookup.take(self.begins[feature] + piece, axis=0))
 
     def _left_by_the_others(self, states: Values) -> Bytes:

@@ -186,7 +186,7 @@ class TabledNetwork:
             np.where(numbers, np.maximum(self.space.mean + far, self.edges[:, -1]), np.inf),
         )
         first_column = [columns.start for columns in self.columns]
-        self.slopes[numbers] = (self.first[first_column] / self.space.scale[:, None])[numbers]
+        self.slopes[numbers] = self.first[first_column][numbers]  # a standard deviation
 
     @property
     def _every(self) -> Integers:
@@ -199,14 +199,14 @@ class TabledNetwork:
         inside = np.clip(value, self.edges[feature, 0], self.edges[feature, -1])
         share = np.clip((inside - self.edges[feature, piece]) / self.width[feature, piece], 0.0, 1.0)
         if not numbers.all():
-            piece = np.where(numbers, piece, value.astype(np.int64))
+            piece = np.where(numbers, piece, value).astype(np.int64)
             share, inside = np.where(numbers, share, 0.0), np.where(numbers, inside, value)
         at = self.begins[feature] + piece
         made = self.knots.take(at, axis=0)
         made += self.rises.take(at, axis=0) * share.astype(np.float32)[..., None]
         beyond = np.clip(value, self.ends[0][feature], self.ends[1][feature]) - inside
         if beyond.any():
-            made += self.slopes[feature] * beyond.astype(np.float32)[..., None]
+            made += self.slopes[feature] * (beyond / self.space.scale[feature]).astype(np.float32)[..., None]
         return np.asarray(made)
 
     def _inputs(self, values: Values) -> Array:
