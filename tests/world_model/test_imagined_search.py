@@ -78,6 +78,7 @@ def test_on_a_linear_model_it_finds_one_change_where_one_is_enough_close_to_the_
     assert problem.spent.mean() < 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [3, 8, 12])
 @pytest.mark.parametrize("name", ["linear", "forest", "numbers"])
 def test_no_more_rows_are_asked_than_allowed_and_none_twice(name, rows, monkeypatch):
@@ -115,6 +116,7 @@ def test_a_query_alone_is_answered_as_among_others(name):
     np.testing.assert_array_equal(np.concatenate([made.stage for made in alone]), whole.stage)
 
 
+@pytest.mark.slow
 def test_pieces_of_a_batch_are_searched_as_the_whole(monkeypatch):
     _, whole = searched("forest")
     monkeypatch.setattr(module, "MOST_QUERIES", 7)

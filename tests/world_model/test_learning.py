@@ -218,6 +218,7 @@ def test_training_in_imagination_never_costs_more_than_its_budget(kind, budget):
 PAPER = replace(ReLAXConfig.paper(), steps=10, episodes=48, batch=48, start_pool=256, hidden=24, validation_rows=32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"training": "model"}, {"config": PAPER}], ids=["asked for", "paper"])
 def test_training_on_the_model_costs_every_step(options):
     model = Counting(two_class_probabilities)

@@ -144,6 +144,7 @@ def test_arrays_that_lack_or_have_more_or_are_no_numbers_are_refused_with_a_sent
         part(SPACE, VALUES).load(arrays, 2)
 
 
+@pytest.mark.slow
 def test_fitting_in_shares_takes_no_more_steps_and_trees_than_fitting_at_once():
     for part, count, most in ((BoostedTrees, lambda t: len(t.grown), TREES), (TabledNetwork, lambda n: n.steps, STEPS)):
         told = part(SPACE, VALUES)
