@@ -21,6 +21,8 @@ from relax_plugin.world_model.variants import variants_of
 ENOUGH = 3e-4  # expected improvement, in changes, below which no further question is worth its row
 WATCHED = 32  # proposals of a query that are watched while the model is asked
 SAFE = 8  # further ones, the likeliest to be valid, should the others fail
+KEPT_PART = 0.67  # of a change, between what does and what may not, that is kept when it is shortened
+LEAST_ROOM = 0.02  # share of the whole way below which a change is not shortened
 AROUND = 2  # most promising proposals whose variants join, beside those of the best answer
 URGENCY = 1.0  # how much more, in changes, any valid answer is worth with each question that found none
 CELLS = 1_000_000  # queries times features worked on side by side
@@ -72,12 +74,14 @@ class ImaginedSearch:
             for rows in self.also(part) if self.also else ():
                 hunt.watch(hunt.changes_to(rows))
             hunt.ask(questions)
+            hunt.shorten(questions)
             stage = np.where(np.isfinite(hunt.count), "search", "").astype(object)
             open_ = np.flatnonzero(np.isinf(hunt.count))
             if len(open_) and self.rescue is not None:
                 more = hunt.of(open_)
                 more.watch(Imagination(self.world, more.problem, few, WIDER_BEAM).propose())
                 more.ask(LONGER * questions)
+                more.shorten(LONGER * questions)
                 hunt.put(open_, more)
                 stage[open_] = np.where(np.isfinite(more.count), "long search", "")
             made.values[index, 0], made.offered[index, 0], made.stage[index, 0] = hunt.rows, stage != "", stage
@@ -103,6 +107,7 @@ class Hunt:
         self.count, self.distance = np.full(len(problem), np.inf), np.full(len(problem), np.inf)
         known = problem.before.scores
         self.scores = None if known is None else np.full(known.shape, np.nan)  # of the best answer
+        self.gap = np.zeros(len(problem))  # of the best answer, in the world model's units
         self.improved = np.zeros(len(problem), dtype=bool)  # since variants of the best answer were looked at
         self.questions = np.zeros(len(problem), dtype=np.int64)
         self.proposals = Changes.none(1, len(problem), 0)
@@ -120,7 +125,7 @@ class Hunt:
     def of(self, queries: Integers) -> "Hunt":
         """The hunt for some of the queries."""
         part = Hunt(self.world, self.problem.part(queries), self.belief.of(queries))
-        for name in ("rows", "closest", "count", "distance", "improved", "questions", "varied", "asked"):
+        for name in ("rows", "closest", "count", "distance", "gap", "improved", "questions", "varied", "asked"):
             setattr(part, name, getattr(self, name)[queries])
         part.proposals, part.told = self.proposals.of(queries), self.told.of(queries)
         return part
@@ -128,6 +133,7 @@ class Hunt:
     def put(self, queries: Integers, part: "Hunt") -> None:
         """Take over what a hunt for some of the queries has found."""
         self.rows[queries], self.count[queries], self.distance[queries] = part.rows, part.count, part.distance
+        self.gap[queries] = part.gap
         if self.scores is not None:
             self.scores[queries] = part.scores
 
@@ -162,6 +168,56 @@ class Hunt:
                 break
             self._ask_about(who, position[who])
 
+    def shorten(self, questions: int) -> None:
+        """Spend what is left of so many questions on taking back parts of the best answers' changes, the longest first.
+
+        Each part lies between what is known to do and what is known, or has to be feared, not to do.
+        """
+        space, every = self.problem.space, np.arange(len(self.problem))
+        feature, value = _listed(self.rows, self.problem.start, self.problem.start.shape[1])
+        places = max(int((feature >= 0).sum(axis=0).max(initial=0)), 1)
+        feature, value = feature[:places], value[:places]
+        failed = self.problem.start[every, feature]
+        fixed = (feature < 0) | space.is_categorical[feature] | np.isinf(self.count)
+        while True:
+            room = np.where(fixed, 0.0, np.abs(value - failed) / space.scale[feature])
+            place = room.argmax(axis=0)
+            worthwhile = room[place, every] > LEAST_ROOM * np.where(np.isinf(self.count), 1.0, self.distance)
+            who = np.flatnonzero(worthwhile & (self.questions < questions))
+            if len(who) == 0:
+                break
+            at, column = place[who], feature[place[who], who]
+            middle = failed[at, who] + KEPT_PART * (value[at, who] - failed[at, who])
+            low, high = self.problem.span[0][who, column], self.problem.span[1][who, column]
+            middle = np.clip(self.problem.limits.round_cells(middle, column), low, high)
+            between = (middle != value[at, who]) & (middle != failed[at, who])
+            fixed[at[~between], who[~between]] = True
+            who, at, column, middle = who[between], at[between], column[between], middle[between]
+            met = self._try_shorter(who, column, middle)
+            value[at[met], who[met]], failed[at[~met], who[~met]] = middle[met], middle[~met]
+
+    def _try_shorter(self, who: Integers, feature: Integers, value: Floats) -> Booleans:
+        """Keep the best answers with one change at another value, if they meet the goal, and tell whether they do."""
+        rows, goal = self.rows[who], self.problem.goal.take(who)
+        before = self.world.gap(goal, rows)
+        rows[np.arange(len(who)), feature] = value
+        expected = self.gap[who] + self.world.gap(goal, rows) - before
+        met = np.zeros(len(who), dtype=bool)
+        asked = np.flatnonzero(expected < self.world.error)  # of the others imagination is sure that they miss it
+        if len(asked) == 0:
+            return met
+        who, rows = who[asked], rows[asked]
+        answer, goal = self.problem.ask(rows, who), goal.take(asked)
+        does = goal.met(answer)
+        met[asked] = does
+        self.questions[who] += 1
+        winner = who[does]
+        self.rows[winner], self.distance[winner] = rows[does], self.problem.distance(rows[does], winner)
+        self.gap[winner] = self.world.targets.in_units(goal.gap(answer))[does]
+        if self.scores is not None and answer.scores is not None:
+            self.scores[winner] = answer.scores[does]
+        return met
+
     def _ask_about(self, who: Integers, position: Integers) -> None:
         self.questions[who] += 1
         proposals = self.proposals.of(who)
@@ -188,6 +244,7 @@ class Hunt:
         nearer = ~met & np.isinf(self.count[who]) & (gap < self.closest[who])
         self.rows[who[better | nearer]], self.closest[who[nearer]] = rows[better | nearer], gap[nearer]
         self.count[winner], self.distance[winner] = count[better], distance[better]
+        self.gap[winner] = self.world.targets.in_units(gap[better])
         return np.asarray(better)
 
     def _keys(self, proposals: Changes) -> Integers:

@@ -219,3 +219,18 @@ def test_a_constant_model_is_hardly_asked(answer):
     with np.errstate(over="raise", invalid="raise"):
         made = ImaginedSearch(constant, Moves.quantiles(ROWS, constant.space, 5), 12, None).search(problem)
     assert not made.offered.any() and problem.spent.max() <= 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["linear", "forest", "numbers"])
+def test_questions_that_are_left_shorten_the_answers(name, monkeypatch):
+    _, shortened = searched(name, rows=60)
+    monkeypatch.setattr(module, "LEAST_ROOM", np.inf)  # nothing is worth shortening
+    problem, longer = searched(name, rows=60)
+    both = shortened.offered[:, 0] & longer.offered[:, 0]
+    queries = np.flatnonzero(both)
+    assert both.mean() > 0.9
+    distance = [problem.distance(made.values[both, 0], queries) for made in (shortened, longer)]
+    assert (distance[0] <= distance[1] + 1e-9).all() and distance[0].sum() < 0.99 * distance[1].sum()
+    changed = [made.values[both, 0] != problem.start[both] for made in (shortened, longer)]
+    assert (changed[0] == changed[1]).all()
