@@ -19,7 +19,7 @@ from relax_plugin.agent.policy import AgentRanker, follow_policy, roll_out, scor
 from relax_plugin.agent.starts import draw_starts, mixing, typical_gap
 from relax_plugin.agent.training import train
 from relax_plugin.arrays import Values
-from relax_plugin.base import CounterfactualExplainer, Supports, flag
+from relax_plugin.base import LEARN_LABELS, CounterfactualExplainer, Supports, flag
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import InputError, NotFittedError
 from relax_plugin.features import FeatureSpace
@@ -208,7 +208,7 @@ class ReLAX(CounterfactualExplainer):
 
     def _scores_tell_labels(self, world: WorldModel) -> bool:
         """Whether a world model that knew all scores could know the labels: not if `predict` has a threshold."""
-        answer = self.known_[1]
+        answer = self.known_[1].take(slice(LEARN_LABELS))  # those that `predict` answered too
         if self.blackbox_.task == "regression":
             return True
         return float((world.targets.answer(world.targets.of(answer)).output == answer.output).mean()) >= TOLD_LABELS
