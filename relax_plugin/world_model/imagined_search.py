@@ -171,7 +171,7 @@ class Hunt:
     def shorten(self, questions: int) -> None:
         """Spend what is left of so many questions on taking back parts of the best answers' changes, the longest first.
 
-        Each part lies between what is known to do and what is known, or has to be feared, not to do.
+        What is tried lies between the value that does and the nearest one that failed, at first the query's own.
         """
         space, every = self.problem.space, np.arange(len(self.problem))
         feature, value = _listed(self.rows, self.problem.start, self.problem.start.shape[1])

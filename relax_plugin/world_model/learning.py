@@ -1,4 +1,4 @@
-"""Learning a world model: which rows the model is asked about, half of them where a search in imagination goes."""
+"""Learning a world model: which rows the model is asked about, most of them where a search in imagination goes."""
 
 from dataclasses import replace
 
@@ -35,8 +35,8 @@ def imagine(
 ) -> WorldModel:
     """A world model fitted to what is known of the model and to at most `rows` further model rows.
 
-    The first half of them are rows like the training rows, moved as a search moves them. For the others the search is
-    run in imagination from training rows, and the model is asked about what it would propose.
+    The first ones are rows like the training rows, moved as a search moves them. For the others (`ACTIVE`) the search
+    is run in imagination from training rows, and the model is asked about what it would propose.
     """
     space = blackbox.space
     assert space is not None
