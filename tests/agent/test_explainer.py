@@ -554,8 +554,6 @@ def test_the_file_holds_data_and_no_code(saved):
     assert ends[0][0] == 0 and ends[-1][1] == len(content) - 8 - length
     assert all(one[1] == other[0] for one, other in pairwise(ends))
     assert {tensor["dtype"] for tensor in header.values()} <= {"F32", "F64", "I64", "U8"}
-    with pytest.raises(pickle.UnpicklingError):
-        pickle.loads(content)
 
 
 def test_a_truncated_file_is_refused(saved, tmp_path):
