@@ -48,6 +48,20 @@ GENERATED_TASKS = (
 )
 """What those have not: several classes with a target for each row, a rare class, wide tables, many categories."""
 
+COORDINATED_TASKS = (
+    "lock3/rule",
+    "and4/rule",
+    "sequence/rule",
+    "lock3-500/rule",
+    "and4-500/rule",
+    "lock3-2000/rule",
+)
+"""Rules by hand on noise of 20, 500 or 2,000 features: several changes help together, where no single one does.
+
+In `lock3` the score falls with each of three right changes until all are made, in `and4` it stays as it is until four
+are, and in `sequence` the second change counts only after the first and the third only after the second.
+"""
+
 ALIASES = {"boston/mlp": "boston/mlp-0.4"}
 LABELS = ":labels"  # ends the name of a classification task whose model answers labels alone
 SLOW = "slow/"  # begins the name of a task whose model sleeps 1 ms for each row that it is asked
@@ -97,6 +111,7 @@ class _Recipe:
     make_model: Callable[[int], Any]
     shift: float | None = None  # of a regression: share of the range of the training targets
     targeted: bool = False  # whether each test row is to become one class, drawn from the others
+    by_rule: bool = False  # whether the data set is generated with the model
 
     @property
     def goal(self) -> str:
@@ -104,6 +119,13 @@ class _Recipe:
         if self.shift is not None:
             return f"{self.shift} of the range"
         return "a drawn class" if self.targeted else "another class"
+
+    def table(self, seed: int) -> "Dataset":
+        """The rows and their targets; those of a rule are drawn by the seed, as the rule is."""
+        from relax_plugin import datasets
+        from relax_plugin.evaluation.rules import rule_table
+
+        return rule_table(self.dataset, seed) if self.by_rule else datasets.load(self.dataset)
 
 
 def available_tasks() -> list[str]:
@@ -118,11 +140,9 @@ def available_tasks() -> list[str]:
 
 def describe_tasks() -> list[dict[str, Any]]:
     """What `load_task` knows, without training anything: name, kind, size, goal and model of each task."""
-    from relax_plugin import datasets
-
     described = []
     for name, recipe in _RECIPES.items():
-        dataset = datasets.load(recipe.dataset)
+        dataset = recipe.table(0)
         described.append(
             {
                 "task": name,
@@ -171,11 +191,9 @@ def load_task(name: str, seed: int = 0, parameters: Mapping[str, Any] | None = N
 
 def split_task(name: str, seed: int = 0) -> tuple[Any, list[Any]]:
     """The untrained model of a task and its rows: `X_train, X_test, y_train, y_test`, as `load_task` uses them."""
-    from relax_plugin import datasets
-
     check_task_name(name)
     recipe = _RECIPES[_plain(name)]
-    return recipe.make_model(seed), _split(datasets.load(recipe.dataset), seed)
+    return recipe.make_model(seed), _split(recipe.table(seed), seed)
 
 
 def check_task_name(name: str) -> None:
@@ -200,7 +218,6 @@ def _split(dataset: "Dataset", seed: int) -> list[Any]:
 
 @cache
 def _make_task(name: str, seed: int, parameters: tuple[tuple[str, Any], ...]) -> Task:
-    from relax_plugin import datasets
     from relax_plugin.features import FeatureSpace
     from relax_plugin.goal import Goal
 
@@ -212,7 +229,7 @@ def _make_task(name: str, seed: int, parameters: tuple[tuple[str, Any], ...]) ->
         slow = SlowClassifier if hasattr(quick.model, "predict_proba") else SlowModel
         return replace(quick, name=name, model=slow(quick.model))
     recipe = _RECIPES[name]
-    dataset = datasets.load(recipe.dataset)
+    dataset = recipe.table(seed)
     X_train, X_test, y_train, y_test = _split(dataset, seed)
     model = recipe.make_model(seed).set_params(**dict(parameters)).fit(X_train, y_train)
     space = FeatureSpace.infer(X_train, **dataset.constraints)
@@ -294,6 +311,15 @@ def _regression_network(seed: int) -> Any:
     return TransformedTargetRegressor(_scaled(network), transformer=StandardScaler())
 
 
+def _by_rule(name: str, model: str) -> _Recipe:
+    def make(seed: int) -> Any:
+        from relax_plugin.evaluation.rules import rule
+
+        return rule(name, seed)
+
+    return _Recipe(name, f"rule by hand: {model}", make, by_rule=True)
+
+
 def _scaled(network: Any) -> Any:
     """A network behind a scaler."""
     from sklearn.pipeline import Pipeline
@@ -324,4 +350,10 @@ _RECIPES = {
     "wide60/mlp": _Recipe("wide60", "network, 100 and 200 units", _stopped_network),
     "wide500/xgb": _Recipe("wide500", "XGBoost, 100 trees", _gradient_boosting),
     "mixed100/rf": _Recipe("mixed100", "random forest, 100 trees, on one-hot categories", _mixed_forest),
+    "lock3/rule": _by_rule("lock3", "the score falls until three changes are made"),
+    "and4/rule": _by_rule("and4", "the score is flat until four changes are made"),
+    "sequence/rule": _by_rule("sequence", "three changes that count in their order only"),
+    "lock3-500/rule": _by_rule("lock3-500", "the score falls until three changes are made"),
+    "and4-500/rule": _by_rule("and4-500", "the score is flat until four changes are made"),
+    "lock3-2000/rule": _by_rule("lock3-2000", "the score falls until three changes are made"),
 }
