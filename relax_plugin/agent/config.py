@@ -29,7 +29,7 @@ Where the printed paper cannot be used or was clearly worse, the default deviate
 `ReLAXConfig.paper()` takes back 1 to 4, 7, 9 and 11, not 12; 5, 6, 8 and 10 change how, not what is learned.
 """
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from math import inf, isfinite
 from numbers import Integral, Real
 from sys import float_info
@@ -39,8 +39,9 @@ from relax_plugin.errors import InputError
 from relax_plugin.world_model import LEAST_QUERY_BUDGET, MOST_QUERY_BUDGET
 
 AGENT_BUDGET = 4000  # model rows of imagination where the agent is followed alone; 1,000 for a search
-AGENT_STEPS = 200  # of training, unless:
-SEARCH_STEPS = 60  # Global, effort "search", a world model of scores: 200 gain .2 % of L1 on held-out rows
+AGENT_STEPS = 200  # of training
+NEAR_SIGHTED: dict[str, Any] = {"shaping": 3.0, "discount": 0.2, "distance_weight": 0.03}
+"""What an agent learns soonest from where the model's score shows the way: what single steps are worth."""
 
 
 def ranged(default: float | None, low: float, high: float = inf) -> Any:
@@ -58,12 +59,12 @@ class ReLAXConfig:
 
     # Markov decision process (§4.1)
     actions: Literal["directional", "signed"] = "directional"
-    distance_weight: float = ranged(0.03, 0)  # λ of the reward, per standard deviation of L1; .2 collapses validity
-    shaping: float = ranged(3.0, 0)  # reward for closing the whole gap to the goal; 0 switches shaping off
-    labels_only_distance_weight: float = ranged(0.005, 0)  # λ where no shaping outweighs it on the way
+    distance_weight: float = ranged(0.005, 0)  # λ of the reward, per standard deviation of L1
+    shaping: float = ranged(0.0, 0)  # reward for closing the whole gap to the goal; 0 switches shaping off
     # Policy optimisation (§4.2)
-    discount: float = ranged(0.2, 0, 1)  # γ
-    labels_only_discount: float = ranged(0.9, 0, 1)  # γ where a reward comes at the goal alone, far from the first step
+    discount: float = ranged(0.9, 0, 1)  # γ: a reward at the goal alone is far from the first step
+    sight: Literal["auto", "near", "far"] = "auto"  # far: as the three settings above say; near: as NEAR_SIGHTED says;
+    # auto: near for an agent that is followed alone where steps show the way (`job.py`), unless one of them was set
     steps_of_return: int = ranged(2, 1, 100)  # n of the n-step target
     learning_rate: float = ranged(3e-3, 0)  # Adam, falling linearly to a tenth
     parameter_decay: float = ranged(3e-3, 0)  # pull of the parameter network's raw outputs to 0, against saturation
@@ -83,8 +84,8 @@ class ReLAXConfig:
     query_budget: int | None = ranged(None, LEAST_QUERY_BUDGET, MOST_QUERY_BUDGET)  # model rows of imagination; None:
     # 1,000 for a search, AGENT_BUDGET where the agent is followed alone
     # Training (Algorithm 1)
-    steps: int | None = ranged(None, 1)  # of all episodes side by side; None: as AGENT_STEPS and SEARCH_STEPS say, and
-    # for a search none at all where imagination alone finds answers
+    steps: int | None = ranged(None, 1)  # of all episodes side by side; None: AGENT_STEPS, and for a search none at
+    # all where looking one step ahead in imagination solves nearly every row
     seconds: float | None = ranged(None, 0)  # a second budget, for impatience; the answer then depends on the machine
     episodes: int = ranged(256, 1)  # side by side
     updates_per_step: int = ranged(6, 1)
@@ -127,11 +128,9 @@ class ReLAXConfig:
                         f"{f' from {low:g}' if isfinite(low) else ''}{f' to {high:g}' if isfinite(high) else ''}."
                     )
 
-    def for_model(self, has_scores: bool) -> "ReLAXConfig":
-        """The settings that hold for a model with scores, or for one that answers labels only."""
-        if has_scores:
-            return self
-        return replace(self, discount=self.labels_only_discount, distance_weight=self.labels_only_distance_weight)
+    def is_set(self, *names: str) -> bool:
+        """Whether one of these settings is not what it is by default."""
+        return any(getattr(self, setting.name) != setting.default for setting in fields(self) if setting.name in names)
 
     @classmethod
     def paper(cls) -> "ReLAXConfig":
@@ -141,9 +140,7 @@ class ReLAXConfig:
             training="model",
             shaping=0.0,
             discount=0.95,
-            labels_only_discount=0.95,
             distance_weight=0.1,
-            labels_only_distance_weight=0.1,
             state_curiosity=1.0,
             action_curiosity=-1.0,
             steps_of_return=3,

@@ -2,20 +2,20 @@
 
 import logging
 import warnings
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from relax_plugin.agent.config import AGENT_BUDGET, SEARCH_STEPS, ReLAXConfig
+from relax_plugin.agent.config import AGENT_BUDGET, ReLAXConfig
 from relax_plugin.agent.environment import CounterfactualEnv
 from relax_plugin.agent.history import History
+from relax_plugin.agent.job import describe_job
 from relax_plugin.agent.local import LocalSolver
 from relax_plugin.agent.pdqn import Agent
 from relax_plugin.agent.persistence import load_explainer, save_explainer
-from relax_plugin.agent.policy import AgentRanker, follow_policy, roll_out, score
+from relax_plugin.agent.policy import AgentRanker, ends_of_paths, follow, roll_out, score
 from relax_plugin.agent.starts import draw_starts, mixing, typical_gap
 from relax_plugin.agent.training import train
 from relax_plugin.arrays import Values
@@ -39,12 +39,12 @@ from relax_plugin.world_model.layers import one_thread
 from relax_plugin.world_model.learning import good_enough, imagine, random_goals
 from relax_plugin.world_model.lookahead import LookaheadRanker, TakingTurns
 from relax_plugin.world_model.model import ImaginedBlackBox, WorldModel
-from relax_plugin.world_model.proposals import VALUES, Imagination
 
 logger = logging.getLogger(__name__)
 
+EFFORTS = ("search", "refined", "plan", "policy")
 TOLD_LABELS = 0.9  # share of a model's labels that its scores must tell for an agent to be trained in imagination
-UNSOLVED = 0.1  # share of the rows set aside that imagination leaves unsolved, above which an agent is trained
+PATHS = 3  # of the agent in imagination, from the actions it ranks highest, that join a search
 
 
 class ReLAX(CounterfactualExplainer):
@@ -98,7 +98,7 @@ class ReLAX(CounterfactualExplainer):
         space: FeatureSpace | None = None,
         *,
         variant: Literal["global", "local"] = "global",
-        effort: Literal["search", "refined", "policy"] = "search",
+        effort: Literal["search", "refined", "plan", "policy"] = "search",
         goal: Goal | None = None,
         max_changes: int | None = 5,
         rows_per_instance: int = SEARCH_ROWS,
@@ -118,7 +118,7 @@ class ReLAX(CounterfactualExplainer):
         self.progress = progress
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
-        self.config_ = (self.config or ReLAXConfig()).for_model(self.blackbox_.has_scores)
+        self.config_ = self.config or ReLAXConfig()
         self.moves_ = Moves.quantiles(values, self.space_, QUANTILES)
         self.neighbours_ = Neighbours.of(values, MOST_TRAINING_ROWS)
         held_out = min(self.config_.validation_rows, len(values) // 5)
@@ -127,16 +127,14 @@ class ReLAX(CounterfactualExplainer):
         validation = validation if held_out else training
         world = self._world(training, rng)
         checks = self._episodes(validation, world, rng)
-        trained = self._agent_is_to_be_trained(checks)
-        starts = checks
-        if trained:
-            starts = draw_starts(training, world, self.goal_, self._most_changes(), self.config_, rng)
         actions = ActionTable(self.space_, self.config_.actions)
-        self.observer_ = Observer(self.space_, actions, self._most_changes(), typical_gap(starts))
+        self.observer_ = Observer(self.space_, actions, self._most_changes(), typical_gap(checks))
+        trained = self._agent_is_to_be_trained(checks)
         self.history_ = History()
         self.agent_ = Agent(self.observer_.width(self.blackbox_), len(actions), self.config_, int(self.seed))
         if not trained:
             return
+        starts = draw_starts(training, world, self.goal_, self._most_changes(), self.config_, rng)
         starts = starts.take(np.flatnonzero(self.observer_.allowed(starts).any(axis=1)))
         if len(starts.start) == 0 or self._is_constant(starts):
             warnings.warn(
@@ -145,51 +143,45 @@ class ReLAX(CounterfactualExplainer):
                 stacklevel=4,
             )
             return
+        self.observer_.gap_scale = typical_gap(starts)
         env = CounterfactualEnv(starts, self.observer_, world, self.config_, self.config_.episodes)
         if len(checks.start) == 0:  # every row set aside meets the goal already
             checks = starts.take(np.arange(min(self.config_.validation_rows, len(starts.start))))
+        guide = None if self.world_model_ is None else LookaheadRanker(self.world_model_, self.observer_)
+        validate = partial(self._validate, world, checks)
         with one_thread():
-            validate = partial(self._validate, world, checks)
-            self.history_ = train(env, self.agent_, self._for_training(), rng, validate, progress=self.progress)
+            self.history_ = train(env, self.agent_, self.config_, rng, validate, progress=self.progress, guide=guide)
 
     def _agent_is_to_be_trained(self, checks: Episodes) -> bool:
-        """Whether training can pay; `training_` says why not.
-
-        In a search that a world model guides the agent has something to do where imagination alone finds no answer.
-        """
+        """Whether training can pay; `training_` says why, and `config_` how it is done."""
+        job = describe_job(
+            self.config_,
+            self.world_model_,
+            self.observer_,
+            checks,
+            searches=self._searches_by_scores(),
+            scores=self.blackbox_.has_scores,
+        )
+        self.config_ = job.config
         if self.variant == "local" and not self.config_.pretrained:
             return False
-        if self.config_.steps is not None or self.world_model_ is None or not self._searches_by_scores():
-            return True
-        world, few = self.world_model_, self.moves_.thinned(VALUES, self.space_)
-        spent = np.zeros(len(checks.start), dtype=np.int64)
-        problem = Problem(
-            self.space_,
-            self.blackbox_,
-            checks.start,
-            checks.answer,
-            checks.goal,
-            checks.limits,
-            self._most_changes(),
-            spent,
-        )
-        solved = np.asarray((Imagination(world, problem, few, sure=0.0).propose().gap < 0).any(axis=1))
-        found = f"the world model alone finds answers for {int(solved.sum())} of {len(solved)} rows set aside"
-        if len(solved) - solved.sum() > UNSOLVED * len(solved):
-            self.training_ += f"; {found}"
-            return True
-        self.training_ += f"; the agent was not trained, since {found}; config=ReLAXConfig(steps=...) trains it"
-        return False
+        if self.variant == "global" and self.effort == "plan":
+            self.training_ += "; no agent was trained, since effort='plan' follows the world model"
+            return False
+        self.training_ += f"; {job.reason}"
+        return job.trained
 
     def _validate(self, world: BlackBox, checks: Episodes) -> dict[str, float]:
         """What the policy is worth now; `teaching.learning` looks over its shoulder here."""
-        return score(self.space_, *roll_out(self.agent_, self.observer_, world, checks))
+        return score(self.space_, *roll_out(AgentRanker(self.agent_, self.observer_), self.observer_, world, checks))
 
     def _world(self, values: Values, rng: np.random.Generator) -> BlackBox:
         """What the agent is trained on: the model itself, or a world model of it within `query_budget`."""
         self.world_model_: WorldModel | None = None
         self.training_: str
         mode = self.config_.training
+        if self.effort == "plan":
+            mode = "imagined"
         if mode == "model":
             return self._the_model(values, "")
         if mode == "auto" and not self.blackbox_.has_scores:
@@ -212,12 +204,6 @@ class ReLAX(CounterfactualExplainer):
         if self.blackbox_.task == "regression":
             return True
         return float((world.targets.answer(world.targets.of(answer)).output == answer.output).mean()) >= TOLD_LABELS
-
-    def _for_training(self) -> ReLAXConfig:
-        """The settings of training: shorter, unless the user says how long, where a world model is as good a guide."""
-        if self.config_.steps is None and self.world_model_ is not None and self._searches_by_scores():
-            return replace(self.config_, steps=SEARCH_STEPS)
-        return self.config_
 
     def _searches_by_scores(self) -> bool:
         """Whether a world model that learned from scores will guide a search.
@@ -248,7 +234,7 @@ class ReLAX(CounterfactualExplainer):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        for name, accepted in (("variant", ("global", "local")), ("effort", ("search", "refined", "policy"))):
+        for name, accepted in (("variant", ("global", "local")), ("effort", EFFORTS)):
             if not isinstance(getattr(self, name), str) or getattr(self, name) not in accepted:
                 raise InputError(f"{name} is {getattr(self, name)!r}; accepted are {accepted}.")
         check_search_options(self.rows_per_instance, self.fallback, self.rescue_rows)
@@ -285,13 +271,19 @@ class ReLAX(CounterfactualExplainer):
         if self.effort == "search":
             solve = self._search(further)
         else:
-            refined = self.effort == "refined"
-            solve = partial(follow_policy, agent=self.agent_, observer=self.observer_, refined=refined)
+            solve = partial(follow, ranker=self._followed(), observer=self.observer_, stage=self.effort)
         if self.variant == "global":
             return solve
         weights = self.agent_.weights_by_name() if self.config_.pretrained else None
         refined = self.effort != "policy"
         return LocalSolver(solve, weights, self.observer_, self.config_, int(self.seed), refined).solve
+
+    def _followed(self) -> Ranker:
+        """What leads one step after the other: the agent, or in a plan the world model."""
+        if self.effort != "plan":
+            return AgentRanker(self.agent_, self.observer_)
+        assert self.world_model_ is not None
+        return LookaheadRanker(self.world_model_, self.observer_, thorough=bool(__import__("os").environ.get("TH")))
 
     def _search(self, further: bool) -> Solver:
         """In imagination where there is a world model that knows scores; else by a ranking of actions.
@@ -314,7 +306,7 @@ class ReLAX(CounterfactualExplainer):
         imagined = ImaginedBlackBox(self.world_model_)
         answer = Answer(problem.before.output.copy(), problem.before.scores)
         episodes = Episodes.begin(problem.start, answer, problem.goal, problem.limits, problem.max_changes)
-        return [roll_out(self.agent_, self.observer_, imagined, episodes)[0].values]
+        return ends_of_paths(AgentRanker(self.agent_, self.observer_), self.observer_, imagined, episodes, PATHS)
 
     def _ranker(self, wide: bool) -> Ranker:
         """The agent's ranking; where there is a world model, in turn with what it expects of each action."""

@@ -14,6 +14,9 @@ from relax_plugin.agent.environment import CounterfactualEnv
 from relax_plugin.agent.history import History, Logbook
 from relax_plugin.agent.pdqn import Agent
 from relax_plugin.agent.replay import PrioritizedReplay
+from relax_plugin.search.beam import Ranker
+
+GUIDED = 0.3  # share of the actions that the guide of a training takes, where there is one
 
 
 def train(
@@ -24,10 +27,12 @@ def train(
     validate: Callable[[], dict[str, float]] | None = None,
     watch: Callable[[dict[str, Any]], None] | None = None,
     progress: bool = False,
+    guide: Ranker | None = None,
 ) -> History:
     """Train the agent; the best weights on the validation rows are the ones it is left with.
 
-    `watch` is shown the environment's info after every step. Ctrl-C ends the training and keeps the best so far.
+    `watch` is shown the environment's info after every step. Some steps are those of the `guide`. Ctrl-C ends the
+    training and keeps the best so far.
     """
     steps = config.steps or AGENT_STEPS  # max_epochs, in steps of all episodes side by side (deviation 6)
     # line 5: the replay buffer M
@@ -41,6 +46,11 @@ def train(
             # lines 13 and 14: v_k by its network, with noise, and k by ε-greedy; together a_t = (k_t, v_k)
             exploration = config.exploration_start + elapsed * (config.exploration_end - config.exploration_start)
             taken, magnitude = agent.act(states, info["allowed"], exploration, rng)
+            if guide is not None:  # a part of the actions is that of a lookahead (deviation 13)
+                led = np.flatnonzero(rng.random(len(taken)) < GUIDED)
+                value, extent = guide.rank(env.episodes.take(led))
+                taken[led] = value.argmax(axis=1)
+                magnitude[led] = extent[np.arange(len(led)), taken[led]]
             # line 15: the curiosity r^{i,a} of the action is computed where it is used, in L'_π (line 26)
             # line 17: r_t, s_{t+1} <- T(s_t, a_t)
             # lines 12 and 29: an episode that met its goal or made its last change t = T, which is `max_changes`

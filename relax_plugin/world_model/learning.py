@@ -12,10 +12,11 @@ from relax_plugin.search.greedy import Moves
 from relax_plugin.world_model.belief import expected_improvement
 from relax_plugin.world_model.model import LEAST_ERROR, Agreement, WorldModel
 from relax_plugin.world_model.proposals import VALUES, Imagination
-from relax_plugin.world_model.sampling import QUANTILES, Mixing, mixtures, moved
+from relax_plugin.world_model.sampling import QUANTILES, Mixing, crossings, mixtures, moved
 
 ENOUGH = 0.0  # share of variance explained where a search goes, from which on a world model is good enough
 ENOUGH_LABELS = 0.55  # share of equal labels there, in the worst class, from which on it is
+CROSSED = 0.5  # share of the others that cross a row of one class with any row
 ACTIVE = 0.6  # share of the rows that are asked where the search goes,
 ROUNDS = 2  # in so many rounds, each with what was learned before it
 FIRST = 0.4  # share of the effort of fitting that is spent before the first of them
@@ -45,8 +46,11 @@ def imagine(
     active = int(left * ACTIVE)
     world = WorldModel(blackbox, values, int(rng.integers(2**31)))
     moves = Moves.quantiles(values, space, QUANTILES)
-    fresh = moved(mixtures(values, space, mixing, rng, left - active), space, moves, rng)
+    crossed = int((left - active) * CROSSED)
+    fresh = moved(mixtures(values, space, mixing, rng, left - active - crossed), space, moves, rng)
     seen, answer = np.concatenate([seen, fresh]), Answer.joined(answer, blackbox.ask(fresh))
+    between = crossings(seen, answer.output, space, crossed, rng)
+    seen, answer = np.concatenate([seen, between]), Answer.joined(answer, blackbox.ask(between))
     world.fit(seen, answer, FIRST)
     within = Moves(moves.feature, np.clip(moves.value, *(end[0][moves.feature] for end in space.limits().ends)))
     world.weigh_features(fresh, within)

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from relax_plugin.arrays import Integers, Values
+from relax_plugin.arrays import Array, Integers, Values
 from relax_plugin.features import FeatureSpace
 from relax_plugin.search.greedy import Moves
 
 QUANTILES = 5  # values of each number that are moved to; the outer two are its bounds
 TO_A_BOUND = 0.5  # share of moves of numbers that go to a bound, as most of the agent's do
+KEPT = (0.3, 0.9)  # from which to which share of its features a row keeps when it is crossed
 MOVES = (0.2, 0.4, 0.25, 0.15)  # shares of rows in which 0, 1, 2, 3 features are moved
 
 
@@ -56,3 +57,16 @@ def mixtures(values: Values, space: FeatureSpace, mixing: Mixing, rng: np.random
     mixed = np.where(low > high, one, space.limits().inside(mixed))
     from_one = rng.random(mixed.shape) >= share
     return np.where(space.is_categorical, np.where(from_one, one, other), mixed)
+
+
+def crossings(rows: Values, output: Array, space: FeatureSpace, count: int, rng: np.random.Generator) -> Values:
+    """Rows that take each feature from one row or from another, the first drawn so that all classes are as frequent.
+
+    They tell what makes a rare class, which hardly any other row would show. Of a regressor every row is a class.
+    """
+    _, code, frequency = np.unique(output, return_inverse=True, return_counts=True)
+    weight = 1.0 / frequency[code]
+    one = rng.choice(len(rows), count, p=weight / weight.sum())
+    other = rng.integers(0, len(rows), count)
+    kept = rng.random((count, rows.shape[1])) < rng.uniform(*KEPT, (count, 1))
+    return space.limits().project(np.where(kept, rows[one], rows[other]), rows[other])
