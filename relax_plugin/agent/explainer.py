@@ -189,7 +189,7 @@ class ReLAX(CounterfactualExplainer):
         left = self._query_budget() - self.fit_rows_
         goal, most = self.goal_, self._most_changes()
         world = imagine(self.blackbox_, values, self.known_, left, goal, most, mixing(self.config_), rng)
-        enough = good_enough(world.agreement) and self._scores_tell_labels(world)
+        enough = good_enough(world) and self._scores_tell_labels(world)
         if mode == "auto" and not self._searches_by_scores() and not enough:
             model = self._the_model(values, f", since a world model of it was not good enough: {world.agreement}")
             logger.warning("training %s", self.training_)

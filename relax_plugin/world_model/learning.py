@@ -10,12 +10,12 @@ from relax_plugin.goal import BoundGoal, Goal
 from relax_plugin.problem import Problem
 from relax_plugin.search.greedy import Moves
 from relax_plugin.world_model.belief import expected_improvement
-from relax_plugin.world_model.model import LEAST_ERROR, Agreement, WorldModel
+from relax_plugin.world_model.model import LEAST_ERROR, WorldModel
 from relax_plugin.world_model.proposals import VALUES, Imagination
 from relax_plugin.world_model.sampling import QUANTILES, Mixing, crossings, mixtures, moved
 
 ENOUGH = 0.0  # share of variance explained where a search goes, from which on a world model is good enough
-ENOUGH_LABELS = 0.55  # share of equal labels there, in the worst class, from which on it is
+BETTER_THAN_CHANCE = 1.1  # times as many equal labels there as by guessing, in the worst class, from which on it is
 CROSSED = 0.5  # share of the others that cross a row of one class with any row
 ACTIVE = 0.6  # share of the rows that are asked where the search goes,
 ROUNDS = 2  # in so many rounds, each with what was learned before it
@@ -66,9 +66,11 @@ def imagine(
     return world
 
 
-def good_enough(agreement: Agreement) -> bool:
+def good_enough(world: WorldModel) -> bool:
     """Whether a world model agrees with the model well enough, in its worst class too, to train an agent in it."""
-    return agreement.explained >= ENOUGH and not agreement.worst < ENOUGH_LABELS
+    classes = world.blackbox.classes
+    by_chance = 0.0 if classes is None else 1.0 / len(classes)
+    return world.agreement.explained >= ENOUGH and not world.agreement.worst < BETTER_THAN_CHANCE * by_chance
 
 
 def _proposed(
