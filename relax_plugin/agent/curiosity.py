@@ -9,7 +9,8 @@ from relax_plugin.world_model.layers import MemberLinear
 class RandomNetworkDistillation(nn.Module):
     """A fixed random network and one trained to imitate it; what is rarely seen is imitated badly.
 
-    The error is divided by its running mean, so that a coefficient means the same for every model and every moment.
+    The error is not divided by its running mean, as is often done: that would pay about 1 a step for ever, as much as
+    the goal pays once, and the agent would learn never to finish.
     """
 
     def __init__(self, members: int, inputs: int, hidden: int, generator: torch.Generator, outputs: int = 16) -> None:
@@ -24,12 +25,9 @@ class RandomNetworkDistillation(nn.Module):
 
         self.target = network().requires_grad_(False)
         self.predictor = network()
-        self.scale: Tensor
-        self.register_buffer("scale", torch.ones(members, 1))
-        self.updates = 0
 
     def error(self, x: Tensor, frozen: bool = False) -> Tensor:
-        """Squared error of the imitation (members, batch): the curiosity r^i of the paper.
+        """Mean squared error of the imitation (members, batch): the curiosity r^i of the paper.
 
         `frozen` lets gradients reach x only: a policy must not spoil the predictor to look new.
         """
@@ -37,16 +35,9 @@ class RandomNetworkDistillation(nn.Module):
         predicted = torch.func.functional_call(self.predictor, weights, (x,))
         return torch.as_tensor((predicted - self.target(x)).square().mean(-1))
 
-    def novelty(self, x: Tensor, frozen: bool = False) -> Tensor:
-        """Error in units of its running mean."""
-        return self.error(x, frozen) / self.scale.clamp_min(1e-8)
-
     def loss(self, x: Tensor) -> Tensor:
-        """What trains the predictors, summed over members; also keeps each member's running mean."""
-        error = self.error(x).mean(1, keepdim=True)
-        self.updates += 1
-        self.scale.lerp_(error.detach(), max(0.01, 1.0 / self.updates))  # at first the plain mean of what was seen
-        return (error / self.scale.clamp_min(1e-8)).sum()
+        """What trains the predictors, summed over members."""
+        return self.error(x).mean(1).sum()
 
 
 def action_inputs(states: Tensor, actions: Tensor, parameters: Tensor, count: int) -> Tensor:

@@ -78,7 +78,7 @@ class Agent:
         if not self.state_weight:
             return np.zeros(len(states))
         tensor = torch.as_tensor(states).view(self.members, -1, self.inputs)
-        return (self.state_weight * self.state_novelty.novelty(tensor)).view(-1).numpy().astype(np.float64)
+        return (self.state_weight * self.state_novelty.error(tensor)).view(-1).numpy().astype(np.float64)
 
     def learn(self, batch: Transitions) -> Floats:
         """One step on L'_Q and L'_π; returns the TD errors, the new priorities."""
@@ -112,7 +112,7 @@ class Agent:
             loss = loss + self.action_novelty.loss(taken)
             chosen = parameters.gather(-1, batch.actions.unsqueeze(-1)).squeeze(-1)
             proposed = action_inputs(batch.states, batch.actions, chosen, self.actions)
-            novelty = self.action_novelty.novelty(proposed, frozen=True)  # r^{i,a}
+            novelty = self.action_novelty.error(proposed, frozen=True)  # r^{i,a}
             loss = loss - self.action_weight * novelty.mean(1).sum()
         return loss
 

@@ -2,10 +2,13 @@
 
 from dataclasses import asdict, fields
 
+import numpy as np
 import pytest
 from reference.tiny import QUICK
 
 from relax_plugin import ReLAXConfig
+from relax_plugin.agent.config import PAPER_LAMBDA
+from relax_plugin.datasets import load
 from relax_plugin.errors import InputError
 
 INVALID = [
@@ -65,3 +68,13 @@ def test_a_labels_only_model_is_trained_with_settings_of_its_own():
     assert config.for_model(has_scores=True) == config
     alone = config.for_model(has_scores=False)
     assert (alone.discount, alone.distance_weight) == (0.8, 0.01)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_the_papers_lambda_is_a_tenth_per_unit_of_unit_vectors(scaled):
+    """On Sonar, as it comes and scaled to [0, 1]: the paper does not say which of them is normalised."""
+    rows = load("sonar").X.to_numpy(dtype=float)
+    rows = (rows - rows.min(axis=0)) / np.ptp(rows, axis=0) if scaled else rows
+    deviation = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).std(axis=0).mean()
+    assert 0.1 * deviation == pytest.approx(PAPER_LAMBDA, rel=0.2)
+    assert ReLAXConfig.paper().distance_weight == PAPER_LAMBDA
