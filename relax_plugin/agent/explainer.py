@@ -57,13 +57,14 @@ class ReLAX(CounterfactualExplainer):
     variant : "global" or "local"
         One agent for all rows, or one fine-tuned on each row when it is explained; Local's answer is taken where it
         changes fewer features than Global's, or as few and is closer.
-    effort : "search", "refined" or "policy"
-        "policy" is the paper: the agent's own path, at most `max_changes` model calls a batch. "refined" then reverts
-        changes that are not needed and bisects the others towards the original. "search" finds complete answers in
-        imagination, in a copy of the model, and asks the model about the most promising ones; where it gives no scores,
-        or the agent was trained on the model, it tries what the agent ranks highest. What is unsolved is rescued. Fit
-        with the variant and effort you will use: for a search the agent is trained only where imagination leaves many
-        rows unsolved, and then for a third of the time.
+    effort : "search", "refined", "plan" or "policy"
+        "policy" is the paper: the agent's own path, one model row a change. "refined" then reverts changes that are not
+        needed and bisects the others towards the original. "plan" is a path without an agent: before each change a copy
+        of the model looks one step ahead, and the model is asked once; take it where every model row is dear. "search",
+        the best, finds complete answers in imagination, in that copy, and asks the model about the most promising ones;
+        where it gives no scores, or the agent was trained on the model, it tries what the agent ranks highest. What is
+        unsolved is rescued. Fit with the variant and effort you will use: for a search the agent is trained only where
+        looking one step ahead leaves rows unsolved.
     rows_per_instance : int
         Model rows a query for "search". Where labels are all there is, or the agent was trained on the model, 40 do
         better.
@@ -179,9 +180,7 @@ class ReLAX(CounterfactualExplainer):
         """What the agent is trained on: the model itself, or a world model of it within `query_budget`."""
         self.world_model_: WorldModel | None = None
         self.training_: str
-        mode = self.config_.training
-        if self.effort == "plan":
-            mode = "imagined"
+        mode = self._training()
         if mode == "model":
             return self._the_model(values, "")
         if mode == "auto" and not self.blackbox_.has_scores:
@@ -223,7 +222,11 @@ class ReLAX(CounterfactualExplainer):
         return self.blackbox_
 
     def _most_fit_rows(self) -> int | None:
-        return None if (self.config or ReLAXConfig()).training == "model" else self._query_budget()
+        return None if self._training() == "model" else self._query_budget()
+
+    def _training(self) -> str:
+        """What the agent is trained on, as the settings say; there is no plan without imagination."""
+        return "imagined" if self.effort == "plan" else (self.config or ReLAXConfig()).training
 
     def _query_budget(self) -> int:
         """Model rows of training in imagination: fewer for a search, which asks the model itself at every step."""
@@ -256,7 +259,8 @@ class ReLAX(CounterfactualExplainer):
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         from_scratch = self.variant == "local" and not self.config_.pretrained
-        if not (self._searches() or from_scratch or self.history_.rows):
+        without = self.variant == "global" and self.effort in ("search", "plan")
+        if not (without or from_scratch or self.history_.rows):
             warnings.warn(
                 f"the agent that is followed was not trained; fit again with effort={self.effort!r} and "
                 f"variant={self.variant!r}. What fit did: {self.training_}",
@@ -282,8 +286,11 @@ class ReLAX(CounterfactualExplainer):
         """What leads one step after the other: the agent, or in a plan the world model."""
         if self.effort != "plan":
             return AgentRanker(self.agent_, self.observer_)
-        assert self.world_model_ is not None
-        return LookaheadRanker(self.world_model_, self.observer_, thorough=bool(__import__("os").environ.get("TH")))
+        if self.world_model_ is None:
+            raise InputError(
+                "effort='plan' looks ahead in a world model, and fit made none; fit again with that effort."
+            )
+        return LookaheadRanker(self.world_model_, self.observer_)
 
     def _search(self, further: bool) -> Solver:
         """In imagination where there is a world model that knows scores; else by a ranking of actions.

@@ -49,7 +49,7 @@ def describe_job(
     sight = config.sight
     if sight == "auto":
         as_set = config.is_set("shaping", "discount", "distance_weight")
-        sight = "far" if searches or misled or as_set or not scores else "near"
+        sight = "far" if (searches and world is not None) or misled or as_set or not scores else "near"
     chosen = config if sight == "far" else replace(config, **NEAR_SIGHTED)
     if searches and world is not None and config.steps is None and not misled:
         why = f"the agent was not trained, since {found or 'there are no rows to be solved'}"

@@ -46,7 +46,7 @@ def train(
             # lines 13 and 14: v_k by its network, with noise, and k by ε-greedy; together a_t = (k_t, v_k)
             exploration = config.exploration_start + elapsed * (config.exploration_end - config.exploration_start)
             taken, magnitude = agent.act(states, info["allowed"], exploration, rng)
-            if guide is not None:  # a part of the actions is that of a lookahead (deviation 13)
+            if guide is not None:  # a part of the steps are a lookahead's (deviation 11)
                 led = np.flatnonzero(rng.random(len(taken)) < GUIDED)
                 value, extent = guide.rank(env.episodes.take(led))
                 taken[led] = value.argmax(axis=1)

@@ -63,11 +63,10 @@ def test_the_ends_of_every_range_are_accepted_and_what_lies_beyond_is_not(settin
                 ReLAXConfig(**{setting.name: beyond})
 
 
-def test_a_labels_only_model_is_trained_with_settings_of_its_own():
-    config = ReLAXConfig(discount=0.3, labels_only_discount=0.8, labels_only_distance_weight=0.01)
-    assert config.for_model(has_scores=True) == config
-    alone = config.for_model(has_scores=False)
-    assert (alone.discount, alone.distance_weight) == (0.8, 0.01)
+def test_what_is_set_is_what_is_not_the_default():
+    assert not ReLAXConfig().is_set("shaping", "discount")
+    assert ReLAXConfig(discount=0.3).is_set("shaping", "discount")
+    assert not ReLAXConfig(discount=0.3).is_set("shaping")
 
 
 @pytest.mark.parametrize("scaled", [False, True])

@@ -42,7 +42,8 @@ def with_effort(explainer, effort):
 
 @pytest.fixture(scope="module")
 def two_class():
-    return fitted(Counting(two_class_probabilities))
+    """An agent for any effort: it is trained as one that is followed alone."""
+    return fitted(Counting(two_class_probabilities), config=replace(CONFIG, sight="near"))
 
 
 # Effort
@@ -191,7 +192,7 @@ AS_LONG_AS_IT_PAYS = replace(QUICK, steps=None)
 def test_for_a_search_no_agent_is_trained_where_imagination_finds_answers():
     explainer = fitted(config=AS_LONG_AS_IT_PAYS)
     assert not explainer.history_.rows and explainer.fit_rows_ <= 1000
-    assert "the agent was not trained, since the world model alone finds answers" in explainer.training_
+    assert "the agent was not trained, since looking one step ahead solves" in explainer.training_
     found = explainer.explain(QUERIES)
     assert found.found.all() and set(found.stage.ravel()) == {"search"}
 

@@ -24,7 +24,7 @@ from relax_plugin.search.state import Observer
 ROWS = gaussian_rows()
 QUICK = replace(QUICK, training="model")  # here it is the model itself that is asked at every step
 SHORT = replace(QUICK, steps=12, validate_every=4)
-EVERYTHING = replace(SHORT, state_curiosity=0.1, action_curiosity=0.1)
+EVERYTHING = replace(SHORT, sight="far", shaping=3.0, state_curiosity=0.1, action_curiosity=0.1)
 
 
 def fitted(config=SHORT, model=two_class_probabilities, rows=ROWS, seed=0, **options):

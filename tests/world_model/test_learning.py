@@ -128,25 +128,30 @@ def test_most_rows_are_asked_where_the_search_goes(kind):
 @pytest.mark.slow
 def test_it_knows_a_smooth_model_well_where_the_search_goes_and_pure_noise_not_at_all():
     for kind in ("scores", "three classes", "regressor", "mixed"):
-        agreement = imagined(kind, 900)[0].agreement
-        assert agreement.explained > 0.8 and good_enough(agreement), kind
-    agreement = imagined("noise", 900)[0].agreement
-    assert agreement.explained < 0.2 and not good_enough(agreement)
+        world = imagined(kind, 900)[0]
+        assert world.agreement.explained > 0.8 and good_enough(world), kind
+    world = imagined("noise", 900)[0]
+    assert world.agreement.explained < 0.2 and not good_enough(world)
 
 
 @pytest.mark.parametrize(
-    ("agreement", "enough"),
+    ("kind", "agreement", "enough"),
     [
-        (Agreement(0.99, 0.9, 0.9, 50), True),
-        (Agreement(0.99, 0.1, 0.9, 50), False),
-        (Agreement(0.99, 0.9, -0.5, 50), False),
-        (Agreement(np.nan, np.nan, 0.9, 50), True),
-        (Agreement(np.nan, np.nan, -0.5, 50), False),
-        (Agreement(np.nan, np.nan, np.nan, 0), False),
+        ("scores", Agreement(0.99, 0.9, 0.9, 50), True),
+        ("scores", Agreement(0.99, 0.5, 0.9, 50), False),
+        ("scores", Agreement(0.99, 0.9, -0.5, 50), False),
+        ("three classes", Agreement(0.7, 0.5, 0.9, 50), True),
+        ("three classes", Agreement(0.7, 0.35, 0.9, 50), False),
+        ("regressor", Agreement(np.nan, np.nan, 0.9, 50), True),
+        ("regressor", Agreement(np.nan, np.nan, -0.5, 50), False),
+        ("regressor", Agreement(np.nan, np.nan, np.nan, 0), False),
     ],
 )
-def test_good_enough_looks_at_the_worst_class_and_at_what_is_explained(agreement, enough):
-    assert good_enough(agreement) == enough
+def test_good_enough_looks_at_the_worst_class_and_at_what_is_explained(kind, agreement, enough):
+    """By chance one label in two is the same, of three classes one in three."""
+    world = imagined(kind, 100)[0]
+    world.agreement = agreement
+    assert good_enough(world) == enough
 
 
 @pytest.mark.slow
@@ -225,14 +230,14 @@ def test_training_on_the_model_costs_every_step(options):
     explainer = fitted(model, **options)
     assert explainer.fit_rows_ == model.rows > 256 + 10 * 48
     assert [len(batch) for batch in model.seen].count(48) == 10
-    assert explainer.world_model_ is None and explainer.training_ == "on the model"
+    assert explainer.world_model_ is None and explainer.training_.startswith("on the model; a ")
 
 
 @pytest.mark.slow
 def test_an_easy_model_is_imagined_by_itself(caplog):
     with caplog.at_level(logging.WARNING):
         explainer = fitted(training="auto")
-    assert good_enough(explainer.world_model_.agreement) and explainer.fit_rows_ <= 1000
+    assert good_enough(explainer.world_model_) and explainer.fit_rows_ <= 1000
     assert explainer.training_.startswith("in imagination: ")
     assert not caplog.records
 
@@ -255,9 +260,10 @@ def test_an_agent_that_shall_do_alone_is_trained_on_a_model_that_cannot_be_imagi
         explainer = fitted(model, training="auto", budget=400, effort="policy")
     assert explainer.world_model_ is None
     assert explainer.training_.startswith("on the model, since a world model of it was not good enough: the same label")
-    assert [record.getMessage() for record in caplog.records] == [f"training {explainer.training_}"]
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 1 and f"training {explainer.training_}".startswith(told[0])
     assert explainer.fit_rows_ == model.rows > 400 + 10 * QUICK.episodes
-    assert not good_enough(fitted(noise, budget=400).world_model_.agreement)  # who insists gets it
+    assert not good_enough(fitted(noise, budget=400).world_model_)  # who insists gets it
 
 
 @pytest.mark.slow
@@ -380,5 +386,5 @@ def test_a_file_without_a_world_model_is_read(tmp_path):
     explainer = fitted(training="model")
     explainer.save(tmp_path / "agent")
     loaded = ReLAX.load(tmp_path / "agent", model=two_class_probabilities)
-    assert loaded.world_model_ is None and loaded.training_ == "on the model"
+    assert loaded.world_model_ is None and loaded.training_ == "on the model; a near-sighted agent was trained"
     same_answers(explainer.explain(QUERIES), loaded.explain(QUERIES))

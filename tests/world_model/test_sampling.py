@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from reference import tiny
 
 from relax_plugin.search.greedy import Moves
-from relax_plugin.world_model.sampling import QUANTILES, Mixing, mixtures, moved
+from relax_plugin.world_model.sampling import QUANTILES, Mixing, crossings, mixtures, moved
 
 MIXED = tiny.mixed_rows()
 SPACE = tiny.mixed_space(MIXED)
@@ -58,3 +58,21 @@ def test_without_mixing_they_are_training_rows_within_the_bounds():
     made = mixtures(ROWS, SPACE, Mixing(share=0.0, gaussian_share=0.0, noise=0.0), np.random.default_rng(0), 100)
     inside = np.where(SPACE.is_categorical, ROWS, SPACE.limits().inside(ROWS))
     assert {tuple(row) for row in made} <= {tuple(row) for row in inside}
+
+
+def test_a_crossing_has_every_value_from_one_of_two_rows_and_keeps_what_may_not_change():
+    output = np.arange(len(ROWS)) % 2
+    made = crossings(ROWS, output, SPACE, 50, np.random.default_rng(0))
+    assert made.shape == (50, ROWS.shape[1])
+    for feature in range(ROWS.shape[1]):
+        assert np.isin(made[:, feature], ROWS[:, feature]).mean() > 0.9  # but for what was projected into the bounds
+    assert not (made[:, None] == ROWS[None]).all(axis=2).all(axis=0).any()
+    assert crossings(ROWS, output, SPACE, 0, np.random.default_rng(0)).shape == (0, ROWS.shape[1])
+
+
+def test_rows_of_a_rare_class_are_crossed_as_often_as_others():
+    values = np.column_stack([np.r_[np.ones(5), np.zeros(195)], np.arange(200.0)])
+    space = FeatureSpace.infer(pd.DataFrame(values, columns=["rare", "x"]))
+    made = crossings(space.values(pd.DataFrame(values, columns=["rare", "x"])), values[:, 0], space, 2000, RNG)
+    # Half of the first rows are of the rare class, of whose features 60 % are kept on average.
+    assert 0.25 < (made[:, 0] == made[:, 0].max()).mean() < 0.40
