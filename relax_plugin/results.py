@@ -158,8 +158,9 @@ class Counterfactuals:
         """In which order to make the changes of one counterfactual, with the model's score and answer after each.
 
         Each step is the one that does most towards the answer, given those before it. The model is asked for this:
-        k (k + 1) / 2 - 1 rows for k changes, which no other count holds. `print` shows the steps; where none is to be
-        done, or nothing was found, there are none, and the text says why.
+        k (k + 1) / 2 - 1 rows for k changes, twice as many where scores and `predict` are two questions. No other
+        count holds these rows. `print` shows the steps; where nothing is to be done, or nothing was found, there are
+        none, and the text says why.
 
         Parameters
         ----------
