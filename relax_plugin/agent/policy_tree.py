@@ -12,7 +12,7 @@ from relax_plugin.agent.policy import AgentRanker
 from relax_plugin.arrays import Array, Booleans, Floats, Integers
 from relax_plugin.base import fitted, whole_number
 from relax_plugin.blackbox import BlackBox
-from relax_plugin.errors import InputError, NotFittedError
+from relax_plugin.errors import GoalError, InputError, NotFittedError
 from relax_plugin.features import Rows
 from relax_plugin.goal import Goal
 from relax_plugin.results import shown
@@ -126,7 +126,7 @@ def explained_policy(explainer: "ReLAX", X: Rows | None, goal: Goal | None, dept
     fitted(explainer)
     depth = whole_number("depth", depth, 1)
     if explainer.variant == "local" and not explainer.config_.pretrained:
-        raise NotFittedError("each row has an agent of its own here (pretrained=False), so there is no one policy.")
+        raise NotFittedError("with pretrained=False each row has an agent of its own; fit with variant='global'.")
     if not explainer.history_.rows:
         raise NotFittedError(
             "the agent was not trained, so there is no policy to explain; fit with effort='policy'. What fit did: "
@@ -136,6 +136,8 @@ def explained_policy(explainer: "ReLAX", X: Rows | None, goal: Goal | None, dept
     if len(values) == 0:
         raise InputError("the saved explainer holds no training rows (fallback=False); give policy_tree(X) some rows.")
     goal = goal or explainer.goal_
+    if not isinstance(goal, Goal):
+        raise GoalError(f"goal is {goal!r}; give a Goal, such as Goal.to({goal!r}).")
     if isinstance(goal.label, tuple):
         raise InputError("the goal has a label for each query; give policy_tree(goal=Goal.to(...)) one label.")
     rng, most = np.random.default_rng(int(explainer.seed)), explainer._most_changes()
@@ -162,14 +164,13 @@ def distilled(
 ) -> PolicyTree:
     """The tree of what the best of a ranking of actions does from these starts; some are set aside for its fidelity."""
     made, questions = followed(ranker, observer, blackbox, starts), questions_of(observer, starts)
-    count = len(np.unique(made.start))
-    if count < LEAST_STARTS:
+    deciding = rng.permutation(np.unique(made.start))
+    if len(deciding) < LEAST_STARTS:
         raise InputError(
-            f"the policy has something to decide in {count} rows, those that miss the goal and may change; "
+            f"the policy has something to decide in {len(deciding)} rows, those that miss the goal and may change; "
             f"a tree needs at least {LEAST_STARTS}."
         )
-    order = rng.permutation(len(starts.start))
-    aside = np.isin(made.start, order[: int(HELD_OUT * len(order))])
+    aside = np.isin(made.start, deciding[: int(HELD_OUT * len(deciding))])
     grown, rest = made.take(~aside), made.take(aside)
     tree = DecisionTreeClassifier(max_depth=depth, min_samples_leaf=LEAST_DECISIONS, random_state=0)
     tree.fit(grown.inputs, grown.action)

@@ -16,7 +16,7 @@ MOST_CHANGES = 50  # that are put in order: the model is asked half the square o
 SAME = 1e-9  # scores that differ by no more are the same
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Steps:
     """The changes of one counterfactual, each step the one that does most towards its answer.
 

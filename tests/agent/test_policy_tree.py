@@ -238,6 +238,8 @@ def test_local_has_the_tree_of_the_agent_its_agents_begin_with(imagined: tuple[C
         ({"depth": 0}, "depth is 0, but must be a whole number of at least 1"),
         ({"X": gaussian_rows(4)}, "in [0-4] rows, .* at least 10"),
         ({"goal": Goal.to([0, 1])}, "one label"),
+        ({"goal": 1}, r"goal is 1; give a Goal, such as Goal.to\(1\)"),
+        ({"X": gaussian_rows(40)[:, :1] + np.array([9.0, -9.0, 9.0, -9.0]), "goal": Goal.to(1)}, "decide in 0 rows"),
     ],
 )
 def test_bad_input_gets_a_sentence(imagined: tuple[Counting, ReLAX], options: Any, told: str) -> None:
