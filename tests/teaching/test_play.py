@@ -140,7 +140,7 @@ def test_what_to_change_first_is_what_steps_say(playground) -> None:
 def test_the_tree_of_the_page_is_the_policys(playground, page) -> None:
     tree = playground.explainer.policy_tree()
     assert tree == playground.tree
-    assert tree.fidelity > 0.85 > tree.baseline + 0.3
+    assert tree.fidelity > tree.baseline + 0.2
     assert tree._repr_html_() in page
 
 
