@@ -100,6 +100,20 @@ print("together:", *both.sentences())
 print(f"the last answer took {both.seconds:.2f} s and {both.rows_queried[0]} model rows")
 
 # %% [markdown]
+# ## In which order?
+#
+# Under constraints one change is often not enough, and whoever has two things to do asks which comes first. `steps`
+# puts the changes of one answer in order: each step is the one that brings the model nearest to the other answer, given
+# those before it. The model is asked a few more rows for it, and its own score and answer stand after each step.
+
+# %%
+print(both.steps(0))
+
+# %% [markdown]
+# The probability after the first step says what half of the way is worth: mostly nothing, as long as the answer is the
+# same.
+
+# %% [markdown]
 # ## What constraints cost
 #
 # The less may change, the fewer people can be helped. Each line is one call for all refused people, with the same
@@ -176,6 +190,7 @@ ways.plot()
 #
 # - True for everybody: `FeatureSpace.infer(immutable=, increase_only=, decrease_only=, bounds=, steps=)`.
 # - True for this call: `explain(vary=, bounds=, n=)`, without a new fit.
+# - What to do first: `steps`.
 # - No answer is an answer: read `status`.
 
 # %% [markdown]

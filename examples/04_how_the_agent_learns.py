@@ -87,6 +87,26 @@ print(f"the person: {task.X_test.iloc[0].to_dict()}, {task.model.predict(task.X_
 table.round(2)
 
 # %% [markdown]
+# ## The whole policy on a few lines
+#
+# Two networks of numbers are no explanation. So we let a *decision tree* imitate the policy that was kept: the agent
+# plays from the training rows, and the tree learns from the state which feature it changes next. Each end also says how
+# far the agent goes there. How good is the imitation? That is measured on rows that the tree was not grown from, and
+# beside it stands what one would reach by always naming the most common move.
+
+# %%
+tree = explainer.policy_tree()
+print(tree)
+
+# %%
+tree.plot()
+
+# %% [markdown]
+# Read a path from the left to the right, and compare it with the picture of the ten people. Where the tree and the
+# agent disagree, the tree is wrong: it is small so that it can be read. A deeper one (`depth=5`) agrees more often and
+# says less.
+
+# %% [markdown]
 # ## The training page
 #
 # What was recorded at each validation, in six panels:
@@ -165,6 +185,7 @@ table.round(3)
 # - The agent plays, stores its moves, and learns from the surprising ones more often. ε falls: first it tries, then it
 #   uses what it knows.
 # - The best agent on rows set aside is kept, not the last.
+# - A small tree shows what the agent does, and its fidelity how far to trust the tree.
 # - One training run is an anecdote. Compare several seeds, and look at their spread.
 
 # %% [markdown]

@@ -4,7 +4,7 @@ import hashlib
 import html
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +13,17 @@ import pandas as pd
 
 from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 from relax_plugin.columns import EXACT, dtype_from_text, dtype_text
-from relax_plugin.errors import InputError, SavedFileError
+from relax_plugin.errors import InputError, NotFittedError, SavedFileError
 from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.inference import refuse_unknown
 from relax_plugin.tables import array_dtype, as_array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from relax_plugin.base import CounterfactualExplainer
+    from relax_plugin.blackbox import BlackBox
+    from relax_plugin.search.steps import Steps
 
 JSON_VERSION = 2  # 2 added a checksum and the dtype of arrays
 
@@ -45,6 +49,8 @@ class Counterfactuals:
     seconds : float
     certificate : str array (queries,), optional
         What is proved about the optimum of each query (`relax_plugin.trees.floor.certify`), "" if nothing is.
+    blackbox : BlackBox, optional
+        The model that gave the answers, for `steps`. Files, pickles and copies are without it.
     """
 
     space: FeatureSpace
@@ -60,6 +66,11 @@ class Counterfactuals:
     rows_queried: Integers
     seconds: float
     certificate: Array | None = None
+    blackbox: "BlackBox | None" = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the model, which may be large, or not to be pickled at all."""
+        return vars(self) | {"blackbox": None}
 
     def __len__(self) -> int:
         return len(self.found)
@@ -142,6 +153,38 @@ class Counterfactuals:
             return sentences
         proofs = [f" Proved: {proof}." if proof else "" for proof in self.certificate]
         return [text + proof for text, proof in zip(sentences, proofs, strict=True)]
+
+    def steps(self, query: int = 0, explainer: "CounterfactualExplainer | None" = None, *, cf_id: int = 0) -> "Steps":
+        """In which order to make the changes of one counterfactual, with the model's score and answer after each.
+
+        Each step is the one that does most towards the answer, given those before it. The model is asked for this:
+        k (k + 1) / 2 - 1 rows for k changes, twice as many where scores and `predict` are two questions. No other
+        count holds these rows. `print` shows the steps; where nothing is to be done, or nothing was found, there are
+        none, and the text says why.
+
+        Parameters
+        ----------
+        query : int
+            Position of the query.
+        explainer : CounterfactualExplainer, optional
+            Fitted to the model, for a result that was read from a file or is a copy: those hold no model.
+        cf_id : int
+            Which of the query's counterfactuals.
+        """
+        from relax_plugin.search.steps import ordered_steps
+
+        self._refuse_unknown_query(query)
+        if not isinstance(cf_id, int | np.integer) or not 0 <= cf_id < self.found.shape[1]:
+            raise InputError(f"there is no counterfactual {cf_id!r}; a query has {self.found.shape[1]}, from 0 on.")
+        blackbox = self.blackbox
+        if explainer is not None:
+            blackbox = getattr(explainer, "blackbox_", None)
+            if blackbox is None or blackbox.space is None:
+                raise NotFittedError(f"steps needs a fitted explainer, and {type(explainer).__name__} is none.")
+            self.space.refuse_other_features(blackbox.space)
+        if blackbox is None:
+            raise InputError("a result from a file, and a copy, has no model to ask; give steps(query, explainer).")
+        return ordered_steps(self, blackbox, int(query), int(cf_id))
 
     def to_array(self) -> Array:
         """The counterfactuals as an array (queries, slots, features), NaN where nothing was found.
@@ -272,8 +315,7 @@ class Counterfactuals:
         """The changes of one query's counterfactuals as arrows, with the values they lead from and to."""
         from relax_plugin.pages.drawing import changes_as_arrows
 
-        if not 0 <= query < len(self):
-            raise InputError(f"there is no query {query}; there are {len(self)}, from 0 on.")
+        self._refuse_unknown_query(query)
         changes = self.changes().query("query_id == @query")
         position = {name: j for j, name in enumerate(self.space.names)}
         features = changes["feature"].map(position).to_numpy(dtype=int)
@@ -282,6 +324,10 @@ class Counterfactuals:
         changes = changes.assign(move=np.where(categorical, 1.0, moved / self.space.scale[features]))
         changes = changes.assign(categorical=categorical, **{end: changes[end].map(shown) for end in ("from", "to")})
         return changes_as_arrows(changes, *self._told(query))
+
+    def _refuse_unknown_query(self, query: int) -> None:
+        if not isinstance(query, int | np.integer) or not 0 <= query < len(self):
+            raise InputError(f"there is no query {query!r}; there are {len(self)}, from 0 on.")
 
     def _told(self, query: int) -> tuple[str, str]:
         """A query's sentence as a title, and what is written where nothing is to be drawn."""
@@ -311,7 +357,8 @@ def concatenate(parts: list[Counterfactuals], queries: Rows, order: Any = slice(
     names = ["values", "found", "status", "stage", "before", "after", "scores_before", "scores_after", "rows_queried"]
     names.append("certificate")
     seconds = sum(part.seconds for part in parts)
-    return Counterfactuals(first.space, queries, **{name: joined(name) for name in names}, seconds=seconds)
+    arrays = {name: joined(name) for name in names}
+    return Counterfactuals(first.space, queries, **arrays, seconds=seconds, blackbox=first.blackbox)
 
 
 def taken(queries: Rows, index: Any) -> Rows:

@@ -112,6 +112,7 @@ class Verdict:
             scores_after=self.scores,
             rows_queried=self.problem.spent,
             seconds=seconds,
+            blackbox=blackbox,
         )
 
     def _distinct(self) -> Booleans:

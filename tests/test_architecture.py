@@ -32,7 +32,9 @@ MAY_IMPORT = {
 # Doors that are opened only when someone asks for what is behind them, from which module to which room or module.
 LAZY_DOORS = {
     ("results", "pages"),  # Counterfactuals.plot
+    ("results", "search"),  # Counterfactuals.steps
     ("agent.history", "pages"),  # History.plot
+    ("agent.policy_tree", "pages"),  # PolicyTree.plot
     ("blackbox", "trees"),  # accelerate="auto"
     ("evaluation.floor_table", "trees"),  # bench --floor
     ("", "agent"),  # the exports of relax_plugin
@@ -220,6 +222,7 @@ TESTED_BY = {
     "adapters/test_dice": ["adapters.dice_interfaces"],
     "agent/test_environment": ["agent.starts", "search.actions", "search.state"],
     "agent/test_explainer": ["agent.policy"],
+    "agent/test_policy_tree": ["pages.tree_picture"],
     "agent/test_training": ["agent.history", "agent.networks"],
     "baselines/test_feat_tweak": ["baselines.tree_explainer"],
     "commands/test_commands": [

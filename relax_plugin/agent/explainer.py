@@ -16,13 +16,14 @@ from relax_plugin.agent.local import LocalSolver
 from relax_plugin.agent.pdqn import Agent
 from relax_plugin.agent.persistence import load_explainer, save_explainer
 from relax_plugin.agent.policy import AgentRanker, ends_of_paths, follow, roll_out, score
+from relax_plugin.agent.policy_tree import DEPTH, PolicyTree, explained_policy
 from relax_plugin.agent.starts import draw_starts, mixing, typical_gap
 from relax_plugin.agent.training import train
 from relax_plugin.arrays import Values
 from relax_plugin.base import LEARN_LABELS, CounterfactualExplainer, Supports, flag
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import InputError, NotFittedError
-from relax_plugin.features import FeatureSpace
+from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.goal import Goal
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.actions import ActionTable
@@ -321,6 +322,23 @@ class ReLAX(CounterfactualExplainer):
         if self.world_model_ is None:
             return agent
         return TakingTurns(agent, LookaheadRanker(self.world_model_, self.observer_, thorough=wide))
+
+    def policy_tree(self, X: Rows | None = None, *, goal: Goal | None = None, depth: int = DEPTH) -> PolicyTree:
+        """What the trained agent does, as a small decision tree: which feature next, in which direction, how far.
+
+        The agent is followed in imagination, which costs no model rows; where it was trained on the model, on the
+        model, at no more than 2,000 rows. The tree says how often it agrees with the agent on rows set aside.
+
+        Parameters
+        ----------
+        X : DataFrame or array, optional
+            Rows from which the agent is followed, in place of the training rows.
+        goal : Goal, optional
+            In place of the explainer's own.
+        depth : int
+            How many questions the tree asks one after the other at most.
+        """
+        return explained_policy(self, X, goal, depth)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted explainer without its model: one file of safetensors with a JSON header, no code.

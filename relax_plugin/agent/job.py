@@ -8,12 +8,13 @@ changes help only together, an agent that looks far ahead finds what nothing els
 from dataclasses import replace
 from typing import NamedTuple
 
-from relax_plugin.agent.config import NEAR_SIGHTED, ReLAXConfig
+from relax_plugin.agent.config import AGENT_STEPS, NEAR_SIGHTED, ReLAXConfig
 from relax_plugin.agent.policy import roll_out
 from relax_plugin.search.state import Episodes, Observer
 from relax_plugin.world_model.lookahead import LookaheadRanker
 from relax_plugin.world_model.model import ImaginedBlackBox, WorldModel
 
+STEPS_OF_A_CLASS = 20  # of training in imagination, beside AGENT_STEPS, for each class beyond the second
 UNSOLVED = 0.05  # share of the rows set aside that looking one step ahead leaves unsolved, above which steps mislead
 
 
@@ -51,6 +52,9 @@ def describe_job(
         as_set = config.is_set("shaping", "discount", "distance_weight")
         sight = "far" if (searches and world is not None) or misled or as_set or not scores else "near"
     chosen = config if sight == "far" else replace(config, **NEAR_SIGHTED)
+    if world is not None and config.steps is None and world.blackbox.classes is not None:
+        more = STEPS_OF_A_CLASS * max(len(world.blackbox.classes) - 2, 0)
+        chosen = replace(chosen, steps=AGENT_STEPS + more)
     if searches and world is not None and config.steps is None and not misled:
         why = f"the agent was not trained, since {found or 'there are no rows to be solved'}"
         return Job(False, chosen, f"{why}; config=ReLAXConfig(steps=...) trains it")

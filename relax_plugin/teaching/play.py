@@ -17,6 +17,7 @@ from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.agent.environment import CounterfactualEnv
 from relax_plugin.agent.explainer import ReLAX
 from relax_plugin.agent.pdqn import Agent
+from relax_plugin.agent.policy_tree import PolicyTree
 from relax_plugin.arrays import Booleans, Floats
 from relax_plugin.base import CounterfactualExplainer
 from relax_plugin.errors import InputError
@@ -24,6 +25,7 @@ from relax_plugin.evaluation.tasks import Task
 from relax_plugin.evaluation.toy import MODELS, TRAINING_ROWS, toy_task
 from relax_plugin.pages.html import script_data, template
 from relax_plugin.registry import make_explainer
+from relax_plugin.results import Counterfactuals
 from relax_plugin.search.state import Episodes
 from relax_plugin.teaching.rollouts import action_names
 from relax_plugin.world_model.layers import one_thread
@@ -51,6 +53,8 @@ class Playground:
         The grid: one line a point, the features.
     spacing : float
         Between two points of the grid.
+    tree : PolicyTree
+        The trained agent's policy.
     steps : DataFrame
         One line for each agent, point and step; see `paths`.
     answers : DataFrame
@@ -62,6 +66,7 @@ class Playground:
     greedy: CounterfactualExplainer
     points: pd.DataFrame
     spacing: float
+    tree: PolicyTree
     steps: pd.DataFrame
     answers: pd.DataFrame
 
@@ -98,7 +103,7 @@ def play(
             led.effort = effort
             told.append(answers(led, points).assign(agent=name, method=effort))
     both = (pd.concat(frames, ignore_index=True) for frames in (steps, told))
-    return Playground(task, explainer, greedy, points, spacing, *both)
+    return Playground(task, explainer, greedy, points, spacing, explainer.policy_tree(), *both)
 
 
 def grid(task: Task, spacing: float) -> pd.DataFrame:
@@ -177,7 +182,9 @@ def answers(explainer: CounterfactualExplainer, points: pd.DataFrame) -> pd.Data
     -------
     DataFrame
         point; found; the features of the counterfactual, or of the closest attempt; L0 and L1, NaN if nothing was
-        found; rows the model was asked; the model's answer and the probability of the class that is wanted.
+        found; rows the model was asked; the model's answer and the probability of the class that is wanted; `first`,
+        the position of the feature to change first, as `Counterfactuals.steps` has it, and that probability `between`
+        the first step and the second. NaN where there is no such step.
     """
     result = explainer.explain(points)
     frame = pd.DataFrame({"point": np.arange(len(points)), "found": result.found[:, 0]})
@@ -188,7 +195,28 @@ def answers(explainer: CounterfactualExplainer, points: pd.DataFrame) -> pd.Data
     assert classes is not None and result.scores_after is not None
     wanted = np.asarray(result.before)[:, None] != np.asarray(classes)
     frame["probability"] = np.where(wanted, result.scores_after[:, 0], 0.0).sum(axis=1)
+    frame["first"], frame["between"] = first_steps(explainer, result)
     return frame
+
+
+def first_steps(explainer: CounterfactualExplainer, result: Counterfactuals) -> tuple[Floats, Floats]:
+    """Which of at most two changes comes first, and the probability of the final answer then.
+
+    `Counterfactuals.steps` says the same of one point; here all points are asked in one batch.
+    """
+    start, end = result.start, result.values[:, 0]
+    changed = (start != end) & result.found[:, :1]
+    first, between = np.where(changed.any(axis=1), changed.argmax(axis=1), np.nan), np.full(len(start), np.nan)
+    both = np.flatnonzero(changed.all(axis=1))
+    chances = []
+    for feature in range(start.shape[1]):
+        rows = start[both].copy()
+        rows[:, feature] = end[both, feature]
+        answer = explainer.blackbox_.ask(rows)
+        assert answer.scores is not None
+        chances.append(answer.scores[np.arange(len(both)), explainer.blackbox_.positions(result.after[both, 0])])
+    first[both], between[both] = np.argmax(chances, axis=0), np.max(chances, axis=0)
+    return first, between
 
 
 def chance(wanted: Booleans | None, answer: Any) -> Floats:
@@ -218,6 +246,7 @@ def render(playground: Playground) -> str:
         fit_rows=explainer.fit_rows_,
         found_before=float(first["found"].mean()),
         found_after=float(trained["found"].mean()),
+        tree=playground.tree._repr_html_(),
         data=script_data(page_data(playground)),
     )
 
@@ -292,6 +321,6 @@ def unit_of(name: str, units: Mapping[str, float]) -> float:
     """The unit of a column: that of its feature, 1 for what is counted, and for all else a fraction."""
     if name in units:
         return units[name]
-    if name in ("point", "action", "answer", "answer after", "goal", "found", "L0", "rows"):
+    if name in ("point", "action", "answer", "answer after", "goal", "found", "L0", "rows", "first"):
         return 1.0
     return SHARE if name.startswith("v ") else FINEST

@@ -350,7 +350,7 @@ def test_a_regressor_is_shifted():
 def test_same_seed_same_counterfactuals(two_class):
     explainer = with_effort(two_class, "search")
     one, again = explainer.explain(QUERIES, n=2), explainer.explain(QUERIES, n=2)
-    refitted = fitted().explain(QUERIES, n=2)
+    refitted = fitted(config=explainer.config).explain(QUERIES, n=2)
     for other in (again, refitted):
         np.testing.assert_array_equal(one.values, other.values)
         np.testing.assert_array_equal(one.found, other.found)

@@ -121,6 +121,30 @@ def test_greedy_and_refined_answers_are_those_of_the_explainers(playground) -> N
 
 
 @pytest.mark.slow
+def test_what_to_change_first_is_what_steps_say(playground) -> None:
+    told = playground.answers.query("method == 'greedy'").set_index("point")
+    two = told.index[told["L0"] == 2]
+    result = playground.greedy.explain(playground.points.loc[two[::40]])
+    assert len(result) > 5 and {0.0, 1.0} == set(told.loc[two, "first"])
+    for query, point in enumerate(two[::40]):
+        step = result.steps(query).frame.iloc[0]
+        assert step["feature"] == ["income", "debt"][int(told.loc[point, "first"])]
+        assert step["score"] == pytest.approx(told.loc[point, "between"])
+    one = told[told["L0"] == 1]
+    assert one["between"].isna().all()
+    changed = one[["income", "debt"]].to_numpy() != playground.points.loc[one.index].to_numpy()
+    assert np.array_equal(one["first"], changed.argmax(axis=1))
+
+
+@pytest.mark.slow
+def test_the_tree_of_the_page_is_the_policys(playground, page) -> None:
+    tree = playground.explainer.policy_tree()
+    assert tree == playground.tree
+    assert tree.fidelity > tree.baseline + 0.2
+    assert tree._repr_html_() in page
+
+
+@pytest.mark.slow
 def test_untrained_agent_is_the_one_training_begins_with(playground, monkeypatch) -> None:
     task = playground.task
     monkeypatch.setattr("relax_plugin.agent.explainer.train", lambda *_, **__: History())

@@ -125,6 +125,10 @@ def check_against(page: Any, stored: dict[str, Any], agent: str) -> None:
         assert number(beside["model rows"][i]) == answers["rows"][point]
         if answers["found"][point]:
             assert number(beside["income"][i]) == pytest.approx(answers["income"][point])
+            assert beside["change first"][i] == stored["features"][int(answers["first"][point])]["name"]
+            then = answers["between"][point]
+            assert np.isnan(then) == (beside["chance then"][i] == "\N{EN DASH}") == (answers["L0"][point] == 1)
+            assert np.isnan(then) or number(beside["chance then"][i]) == pytest.approx(100 * then, abs=1e-6)
             assert number(beside["debt"][i]) == pytest.approx(answers["debt"][point])
             assert number(beside["L0, changes"][i]) == answers["L0"][point]
             assert number(beside["L1, distance"][i]) == pytest.approx(answers["L1"][point], abs=5.1e-3)

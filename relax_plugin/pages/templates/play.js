@@ -300,6 +300,8 @@ function playground(root) {
       ...data.features.map(({ name }, i) => line([name, ...told((found) => shown(i, found[name](now)))])),
       line(["L0, changes", ...told((found) => found.L0(now))]),
       line(["L1, distance", ...told((found) => found.L1(now).toFixed(2))]),
+      line(["change first", ...told((found) => data.features[found.first(now)]?.name ?? "–")]),
+      line(["chance then", ...told((found) => (found.between(now) === null ? "–" : percent(found.between(now))))]),
       line(["model rows", ...keys.map((key) => answers[key].rows(now))]),
     ]);
   }

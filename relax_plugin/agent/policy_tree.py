@@ -1,0 +1,318 @@
+"""PolicyTree: what a trained agent does, as a small decision tree, and how often it says the same as the agent."""
+
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.tree import DecisionTreeClassifier
+
+from relax_plugin.agent.policy import AgentRanker
+from relax_plugin.arrays import Array, Booleans, Floats, Integers
+from relax_plugin.base import fitted, whole_number
+from relax_plugin.blackbox import BlackBox
+from relax_plugin.errors import GoalError, InputError, NotFittedError
+from relax_plugin.features import Rows
+from relax_plugin.goal import Goal
+from relax_plugin.results import shown
+from relax_plugin.search.beam import Ranker
+from relax_plugin.search.state import Episodes, Observer
+from relax_plugin.world_model.layers import one_thread
+from relax_plugin.world_model.model import ImaginedBlackBox
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from relax_plugin.agent.explainer import ReLAX
+
+DEPTH = 3  # questions one after the other: eight ends are read in a minute
+MOST_STARTS = 2_000  # rows from which the policy is followed
+MOST_CELLS = 20_000_000  # of all states on the way: bounds the memory for wide tables
+MOST_ROWS = 2_000  # that may be asked of the model, where the policy cannot be followed in imagination
+LEAST_STARTS = 10  # of which some are set aside
+HELD_OUT = 0.3  # share of the rows that are
+LEAST_DECISIONS = 5  # at an end of the tree
+
+
+@dataclass(frozen=True)
+class Node:
+    """What the policy does mostly in some states; with a question that tells them apart, if there is one."""
+
+    action: str  # "raise income", "set contract to fixed"
+    amount: str  # how far: the medians over the states where it does so; "" for a category
+    share: float  # of the decisions in these states that are this action
+    decisions: int
+    question: str = ""
+    yes: "Node | None" = None
+    no: "Node | None" = None
+
+    @property
+    def branches(self) -> tuple[tuple[str, "Node"], ...]:
+        """The answers to the question and what follows from them; none at an end."""
+        return () if self.yes is None or self.no is None else (("yes", self.yes), ("no", self.no))
+
+    @property
+    def told(self) -> str:
+        return self.action + self.amount
+
+    @property
+    def support(self) -> str:
+        return f"{self.share:.0%} of {self.decisions} decisions"
+
+
+@dataclass(frozen=True)
+class PolicyTree:
+    """A trained policy as a small decision tree: which feature it changes next, in which direction, and how far.
+
+    Attributes
+    ----------
+    root : Node
+    fidelity : float
+        Share of the decisions from rows set aside in which the tree names the action that the policy takes.
+    most_common : str
+        The action that the policy takes most often.
+    baseline : float
+        Share of the same decisions that are this action: what a tree without a question would reach.
+    held_out : int
+        How many decisions these are.
+    starts : int
+        Rows from which the policy was followed, those set aside included.
+    reached : float
+        Share of them from which the policy meets the goal, by the answers it was followed with.
+    rows : int
+        Model rows that were asked for it: none where the policy is followed in imagination.
+    """
+
+    root: Node
+    fidelity: float
+    most_common: str
+    baseline: float
+    held_out: int
+    starts: int
+    reached: float
+    rows: int
+
+    def to_text(self) -> str:
+        """The tree with a line for each question and each end, and what it is worth."""
+        return "\n".join([*self._worth(), "", *_lines(self.root)])
+
+    __str__ = to_text
+
+    def _worth(self) -> list[str]:
+        followed = f"on the model ({self.rows} rows asked)" if self.rows else "in imagination (no model rows)"
+        return [
+            f"The policy, followed from {self.starts} rows {followed}: it meets the goal from {self.reached:.0%}.",
+            f"The tree names the policy's next action in {self.fidelity:.0%} of {self.held_out} decisions "
+            f'from rows set aside; always "{self.most_common}" would in {self.baseline:.0%}.',
+            "How far: the medians where the policy acts so.",
+        ]
+
+    def _repr_html_(self) -> str:
+        worth = "<br>".join(map(html.escape, self._worth()))
+        return f"<p>{worth}</p><ul class='policy-tree'><li>{_as_list(self.root)}</li></ul>"
+
+    def plot(self, ax: "Axes | None" = None) -> "Figure":
+        """The tree from left to right, drawn into `ax` if there is one."""
+        from relax_plugin.pages.tree_picture import policy_tree_picture
+
+        title = f'fidelity {self.fidelity:.0%} on rows set aside; always "{self.most_common}": {self.baseline:.0%}'
+        return policy_tree_picture(self.root, title, ax)
+
+
+def explained_policy(explainer: "ReLAX", X: Rows | None, goal: Goal | None, depth: int) -> PolicyTree:
+    """The tree of an explainer's trained policy; see `ReLAX.policy_tree`."""
+    fitted(explainer)
+    depth = whole_number("depth", depth, 1)
+    if explainer.variant == "local" and not explainer.config_.pretrained:
+        raise NotFittedError("with pretrained=False each row has an agent of its own; fit with variant='global'.")
+    if not explainer.history_.rows:
+        raise NotFittedError(
+            "the agent was not trained, so there is no policy to explain; fit with effort='policy'. What fit did: "
+            f"{explainer.training_}."
+        )
+    values = explainer.neighbours_.rows if X is None else explainer.space_.values(X)
+    if len(values) == 0:
+        raise InputError("the saved explainer holds no training rows (fallback=False); give policy_tree(X) some rows.")
+    goal = goal or explainer.goal_
+    if not isinstance(goal, Goal):
+        raise GoalError(f"goal is {goal!r}; give a Goal, such as Goal.to({goal!r}).")
+    if isinstance(goal.label, tuple):
+        raise InputError("the goal has a label for each query; give policy_tree(goal=Goal.to(...)) one label.")
+    rng, most = np.random.default_rng(int(explainer.seed)), explainer._most_changes()
+    count = min(MOST_STARTS, MOST_CELLS // (len(explainer.space_) * most))
+    world: BlackBox
+    if explainer.world_model_ is None:
+        world = explainer.blackbox_.for_call()
+        count = min(count, MOST_ROWS // (world.rows_per_question * (1 + most)))
+    else:
+        world = ImaginedBlackBox(explainer.world_model_)
+    values = values[rng.permutation(len(values))[: max(count, LEAST_STARTS)]]
+    answer = world.ask(values)
+    goals = goal.bind(world, answer)
+    open_ = np.flatnonzero(~goals.met(answer))
+    limits = explainer.space_.limits()
+    episodes = Episodes.begin(values[open_], answer.take(open_), goals.take(open_), limits, most)
+    ranker = AgentRanker(explainer.agent_, explainer.observer_)
+    with one_thread():
+        return distilled(ranker, explainer.observer_, world, episodes, depth, rng)
+
+
+def distilled(
+    ranker: Ranker, observer: Observer, blackbox: BlackBox, starts: Episodes, depth: int, rng: np.random.Generator
+) -> PolicyTree:
+    """The tree of what the best of a ranking of actions does from these starts; some are set aside for its fidelity."""
+    made, questions = followed(ranker, observer, blackbox, starts), questions_of(observer, starts)
+    deciding = rng.permutation(np.unique(made.start))
+    if len(deciding) < LEAST_STARTS:
+        raise InputError(
+            f"the policy has something to decide in {len(deciding)} rows, those that miss the goal and may change; "
+            f"a tree needs at least {LEAST_STARTS}."
+        )
+    aside = np.isin(made.start, deciding[: int(HELD_OUT * len(deciding))])
+    grown, rest = made.take(~aside), made.take(aside)
+    tree = DecisionTreeClassifier(max_depth=depth, min_samples_leaf=LEAST_DECISIONS, random_state=0)
+    tree.fit(grown.inputs, grown.action)
+    actions, frequency = np.unique(grown.action, return_counts=True)
+    most_common = str(actions[frequency.argmax()])
+    return PolicyTree(
+        root=_node(tree, questions, grown, 0),
+        fidelity=float((tree.predict(rest.inputs) == rest.action).mean()),
+        most_common=most_common,
+        baseline=float((rest.action == most_common).mean()),
+        held_out=len(rest.start),
+        starts=len(starts.start),
+        reached=float(made.met.sum() / len(starts.start)),
+        rows=0 if isinstance(blackbox, ImaginedBlackBox) else blackbox.rows_asked,
+    )
+
+
+class Decisions(NamedTuple):
+    """What a policy did, decision by decision: in which state, and what came of it."""
+
+    start: Integers  # position of the row the episode began from
+    inputs: Floats  # of the state, a column for each question
+    action: Array  # in words
+    move: Floats  # the new value less the old
+    to: Floats  # the new value
+    met: Booleans  # whether it meets the goal
+
+    def take(self, index: Any) -> "Decisions":
+        return Decisions(*(column[index] for column in self))
+
+
+def followed(ranker: Ranker, observer: Observer, blackbox: BlackBox, starts: Episodes) -> Decisions:
+    """All decisions on the ways from these starts."""
+    state, start, made = starts, np.arange(len(starts.start)), []
+    while True:
+        able = observer.allowed(state).any(axis=1) & (state.left > 0)
+        state, start = state.take(able), start[able]
+        values, magnitudes = ranker.rank(state)
+        rows, taken = np.arange(len(start)), values.argmax(axis=1)
+        after = observer.advance(state, taken, magnitudes[rows, taken], blackbox)
+        feature = observer.actions.feature[taken]
+        to = after.values[rows, feature]
+        move, met = to - state.values[rows, feature], after.goal.met(after.answer)
+        made.append(Decisions(start, inputs_of(observer, state), in_words(observer, taken, move), move, to, met))
+        state, start = after.take(~met), start[~met]
+        if len(start) == 0:
+            return Decisions(*(np.concatenate(column) for column in zip(*made, strict=True)))
+
+
+def in_words(observer: Observer, taken: Integers, move: Floats) -> Array:
+    """What was done: "raise income", "lower debt", "set contract to fixed"."""
+    actions, features = observer.actions, observer.space.features
+    words = np.empty(len(taken), dtype=object)
+    for row, (action, up) in enumerate(zip(taken, move > 0, strict=True)):
+        feature, category = features[actions.feature[action]], actions.category[action]
+        numeric = f"{'raise' if up else 'lower'} {feature.name}"
+        words[row] = numeric if category < 0 else f"set {feature.name} to {feature.categories[category]}"
+    return words
+
+
+class Question(NamedTuple):
+    """What a tree may ask of a state: whether a fact holds, or a number is at most so large."""
+
+    text: str
+    fact: bool = False
+
+
+def questions_of(observer: Observer, state: Episodes) -> list[Question]:
+    """What may be asked, in the order of `inputs_of`."""
+    numbers, facts = [], []
+    for feature in observer.space.features:
+        if feature.kind == "categorical":
+            facts += [Question(f"{feature.name} is {category}", True) for category in feature.categories]
+        else:
+            numbers.append(Question(str(feature.name)))
+    changed = [Question(f"{name} was changed", True) for name in observer.space.names]
+    return [*numbers, *facts, *changed, Question("the number of changes so far"), *_questions_of_the_answer(state)]
+
+
+def inputs_of(observer: Observer, state: Episodes) -> Floats:
+    """States as columns: numbers in their own units, facts as 0 and 1."""
+    space, changed = observer.space, state.values != state.start
+    numbers, codes = state.values[:, ~space.is_categorical], np.flatnonzero(space.is_categorical)
+    facts = [state.values[:, [j]] == np.arange(len(space.features[j].categories)) for j in codes]
+    parts = [numbers, *facts, changed, changed.sum(axis=1, keepdims=True), *_inputs_of_the_answer(state)]
+    return np.concatenate(parts, axis=1, dtype=np.float64)
+
+
+def _questions_of_the_answer(state: Episodes) -> list[Question]:
+    blackbox = state.goal.blackbox
+    missing = [Question("what is missing to the goal")] if blackbox.has_scores else []
+    if blackbox.classes is None:
+        return [Question("the prediction"), *missing]
+    answers = [Question(f"the answer is {label}", True) for label in blackbox.classes]
+    return [*answers, Question("the goal's probability")] if blackbox.has_probabilities else [*answers, *missing]
+
+
+def _inputs_of_the_answer(state: Episodes) -> list[Floats]:
+    blackbox, answer = state.goal.blackbox, state.answer
+    missing = [state.goal.gap(answer)[:, None]] if blackbox.has_scores else []
+    if blackbox.classes is None:
+        return [answer.output[:, None], *missing]
+    answers = answer.output[:, None] == np.arange(len(blackbox.classes))
+    if not blackbox.has_probabilities:
+        return [answers, *missing]
+    assert state.goal.wanted is not None and answer.scores is not None
+    return [answers, (state.goal.wanted * answer.scores).sum(axis=1, keepdims=True)]
+
+
+def _node(tree: DecisionTreeClassifier, questions: list[Question], made: Decisions, at: int) -> Node:
+    """The fitted tree from one of its nodes on; questions that make no difference to the action are left out."""
+    fitted_tree = tree.tree_
+    here = made.take(tree.decision_path(made.inputs).tocsc()[:, at].indices)
+    action = str(tree.classes_[fitted_tree.value[at, 0].argmax()])
+    such = here.take(here.action == action)
+    move, to = (np.quantile(column, 0.5, method="inverted_cdf") for column in (such.move, such.to))
+    amount = "" if action.startswith("set ") else f" by {shown(abs(move))}, to {shown(to)}"
+    end = Node(action, amount, len(such.start) / len(here.start), len(here.start))
+    if fitted_tree.children_left[at] < 0:
+        return end
+    branches = (fitted_tree.children_left[at], fitted_tree.children_right[at])
+    low, high = (_node(tree, questions, made, int(child)) for child in branches)
+    if not low.branches and not high.branches and low.action == high.action:
+        return end
+    text, fact = questions[fitted_tree.feature[at]]
+    if fact:
+        return replace(end, question=text, yes=high, no=low)
+    return replace(end, question=f"{text} at most {shown(float(fitted_tree.threshold[at]))}", yes=low, no=high)
+
+
+def _lines(node: Node) -> Iterator[str]:
+    """A node as text: its question and the branches below it, or what is done."""
+    yield node.question + "?" if node.branches else f"{node.told} ({node.support})"
+    for answer, branch in node.branches:
+        first, *others = _lines(branch)
+        yield f"{answer:>3}: {first}"
+        bar = "|" if answer == "yes" else " "
+        yield from (f"  {bar}  {line}" for line in others)
+
+
+def _as_list(node: Node) -> str:
+    if not node.branches:
+        return f"<b>{html.escape(node.told)}</b> <small>({html.escape(node.support)})</small>"
+    items = "".join(f"<li><i>{answer}</i>: {_as_list(branch)}</li>" for answer, branch in node.branches)
+    return f"{html.escape(node.question)}?<ul>{items}</ul>"
