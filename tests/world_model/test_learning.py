@@ -115,7 +115,7 @@ def test_learning_asks_no_more_rows_than_it_may_and_nearly_as_many(kind, rows):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["scores", "three classes", "regressor", "mixed"])
 def test_most_rows_are_asked_where_the_search_goes(kind):
-    """What would be proposed lies nearer to the goal's boundary than the rows that are asked first, and any row does."""
+    """What would be proposed lies nearer to the boundary of the goal than what is asked first, and than any row."""
     world, counter = imagined(kind, 600)
     asked = counter.seen[-1]
     assert len(counter.seen) >= 2
