@@ -66,6 +66,8 @@ class Rescue:
                 enough[queries] = np.minimum(enough[queries], changes)
                 solved = np.flatnonzero(changes <= problem.max_changes)
                 made.values[open_[queries[solved]], 0] = _refined(part, values[solved], solved, most_rows)
+                if made.scores is not None:
+                    made.scores[open_[queries[solved]], 0] = np.nan  # those of the closest attempt, if any
                 made.offered[open_[queries[solved]], 0] = True
                 made.stage[open_[queries[solved]], 0] = stage
         for query in np.flatnonzero(np.isfinite(enough) & (enough > problem.max_changes)):

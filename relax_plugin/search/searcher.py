@@ -65,6 +65,6 @@ class Searcher:
 
 def check_search_options(rows_per_instance: Any, fallback: Any, rescue_rows: Any) -> None:
     """Refuse what a user may have set these options of a search to, by a sentence."""
-    for name, value, least in (("rows_per_instance", rows_per_instance, 8), ("rescue_rows", rescue_rows, 0)):
+    for name, value, least in (("rows_per_instance", rows_per_instance, 5), ("rescue_rows", rescue_rows, 0)):
         real_number(name, whole_number(name, value, least), least, MOST_ROWS)
     flag("fallback", fallback)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from relax_plugin.answers import Answer
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.greedy import Moves
@@ -106,7 +107,7 @@ class Hunt:
         self.rows, self.closest = problem.start.copy(), problem.gap.copy()
         self.count, self.distance = np.full(len(problem), np.inf), np.full(len(problem), np.inf)
         known = problem.before.scores
-        self.scores = None if known is None else np.full(known.shape, np.nan)  # of the best answer
+        self.scores = None if known is None else np.full(known.shape, np.nan)  # of `rows`, where they were asked about
         self.gap = np.zeros(len(problem))  # of the best answer, in the world model's units
         self.improved = np.zeros(len(problem), dtype=bool)  # since variants of the best answer were looked at
         self.questions = np.zeros(len(problem), dtype=np.int64)
@@ -127,6 +128,7 @@ class Hunt:
         part = Hunt(self.world, self.problem.part(queries), self.belief.of(queries))
         for name in ("rows", "closest", "count", "distance", "gap", "improved", "questions", "varied", "asked"):
             setattr(part, name, getattr(self, name)[queries])
+        part.scores = None if self.scores is None else self.scores[queries]
         part.proposals, part.told = self.proposals.of(queries), self.told.of(queries)
         return part
 
@@ -230,19 +232,21 @@ class Hunt:
         self.asked = np.column_stack([self.asked, keys])
         self.told.gap[(self._keys(self.proposals) == keys[:, None]) & (keys[:, None] != 0)] = np.inf  # once is enough
         one = proposals.at(position[:, None])
-        better = self._note(who, rows, met, gap, one.count[:, 0], one.distance(self.problem.space)[:, 0])
-        if self.scores is not None and answer.scores is not None:
-            self.scores[who[better]] = answer.scores[better]
-        self.improved[who] |= better
+        self.improved[who] |= self._note(
+            who, rows, answer, met, gap, one.count[:, 0], one.distance(self.problem.space)[:, 0]
+        )
 
     def _note(
-        self, who: Integers, rows: Values, met: Booleans, gap: Floats, count: Integers, distance: Floats
+        self, who: Integers, rows: Values, answer: Answer, met: Booleans, gap: Floats, count: Integers, distance: Floats
     ) -> Booleans:
         """Keep what is better than the best answer so far, which is told, or an attempt that came closer than any."""
         better = met & ((count < self.count[who]) | ((count == self.count[who]) & (distance < self.distance[who])))
         winner = who[better]
         nearer = ~met & np.isinf(self.count[who]) & (gap < self.closest[who])
-        self.rows[who[better | nearer]], self.closest[who[nearer]] = rows[better | nearer], gap[nearer]
+        kept = better | nearer
+        self.rows[who[kept]], self.closest[who[nearer]] = rows[kept], gap[nearer]
+        if self.scores is not None and answer.scores is not None:
+            self.scores[who[kept]] = answer.scores[kept]
         self.count[winner], self.distance[winner] = count[better], distance[better]
         self.gap[winner] = self.world.targets.in_units(gap[better])
         return np.asarray(better)

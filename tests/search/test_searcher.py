@@ -73,7 +73,7 @@ def test_it_says_how_many_changes_would_do() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *(("rows_per_instance", value) for value in (7, 2.5, 10**10, "40")),
+        *(("rows_per_instance", value) for value in (4, 2.5, 10**10, "40")),
         *(("rescue_rows", value) for value in (-1, 0.5, 10**10, None, True)),
         ("fallback", 1),
     ],
@@ -81,5 +81,6 @@ def test_it_says_how_many_changes_would_do() -> None:
 def test_wrong_options_are_refused_by_a_sentence(name: str, value: Any) -> None:
     right = {"rows_per_instance": 40, "fallback": False, "rescue_rows": 0}
     check_search_options(**right)
+    check_search_options(**right | {"rows_per_instance": 5})
     with pytest.raises(InputError, match=rf"^{name} is .* must be .*\.$"):
         check_search_options(**right | {name: value})
