@@ -192,10 +192,9 @@ def _curiosity(table: pd.DataFrame) -> Claim:
         for name in VARIANTS:
             base = base_of(name)
             without, with_it = (by_seed(part[part["setting"] == one], "validity") for one in (base, name))
-            if base == name or not name.startswith("letter") or not with_it.count:
-                continue
-            outcomes.append(with_it.against(without))
-            words.append(f"{task} {name} {with_it.mean:.3f} ({with_it.mean - without.mean:+.3f})")
+            if name.startswith("letter") and name != base and with_it.count and without.count:
+                outcomes.append(with_it.against(without))
+                words.append(f"{task} {name} {with_it.mean:.3f} ({with_it.mean - without.mean:+.3f})")
     status, evidence = counted(outcomes, "validity of the agent alone against no curiosity", whom="curiosity")
     text = "Curiosity makes the agent of the letter of the paper better (§4.3 argues for it; no table shows it)."
     return Claim("§4.3", text, status, f"{evidence}; " + ", ".join(words))
