@@ -17,7 +17,7 @@ import pandas as pd
 
 from relax_plugin.evaluation import figures
 from relax_plugin.files import write_text
-from relax_plugin.reproduction.report.files import verdict
+from relax_plugin.reproduction.report.files import changed, verdict
 from relax_plugin.reproduction.report.tables import all_tables
 from relax_plugin.reproduction.run import TABLES as STORED
 from relax_plugin.reproduction.run import Folder
@@ -88,16 +88,24 @@ def methods_in_short() -> str:
 
 def verdict_in_short(targets: bool) -> str:
     """The claims of the paper, or what this package aimed at, with a word each; the figures are folded."""
-    decided = verdict(paper_results(), PAPER.covid())
+    decided = verdict(paper_results(), PAPER.covid(), PAPER.verdicts_before())
     chosen = decided[(decided["where"] == "target") == targets]
     folded = []
     for line in chosen.itertuples():
         where = "" if targets else f"{line.where}. "
         told = [html.escape(str(text), quote=False) for text in (line.verdict, f"{where}{line.claim}", line.figures)]
-        head = f"<summary><b>{told[0]}</b>: {told[1]}</summary>"
+        before = f" (before: {line.before})" if line.before not in ("", line.verdict) else ""
+        head = f"<summary><b>{told[0]}</b>{before}: {told[1]}</summary>"
         look = LOOK.get(str(line.verdict), "failure")
         folded.append(f'<details class="{look}">\n{head}\n<p>{told[2]}</p>\n</details>')
     return "\n".join(folded)
+
+
+def changes() -> str:
+    """What is decided otherwise than in the run before."""
+    before = PAPER.verdicts_before()
+    told = changed(verdict(paper_results(), PAPER.covid(), before), before)
+    return "\n".join(f"- {line}" for line in told) or "Nothing is decided otherwise."
 
 
 def section_of_the_paper(name: str) -> str:
@@ -160,6 +168,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "methods-in-short": methods_in_short,
     "paper-runs": lambda: runs(PAPER.notes.read()),
     "paper-claims": partial(verdict_in_short, targets=False),
+    "paper-changes": changes,
     "paper-targets": partial(verdict_in_short, targets=True),
     **{
         f"paper-{name}": partial(section_of_the_paper, name)

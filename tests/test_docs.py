@@ -218,7 +218,7 @@ def test_stored_results_do_not_tell_where_they_were_made() -> None:
 
 def test_the_verdict_is_that_of_the_stored_results() -> None:
     tables = loaded("tables")
-    decided = tables.verdict(tables.paper_results(), tables.PAPER.covid())
+    decided = tables.verdict(tables.paper_results(), tables.PAPER.covid(), None)
     page = html.unescape((DOCS / "results" / "paper.md").read_text(encoding="utf-8"))
     for line in decided.itertuples():
         assert line.claim in page and line.figures in page and f"<b>{line.verdict}</b>" in page

@@ -149,7 +149,6 @@ class ReLAXConfig:
             actions="signed",
             training="model",
             sight="far",
-            discount=0.95,
             distance_weight=PAPER_LAMBDA,
             state_curiosity=1.0,
             action_curiosity=-1.0,

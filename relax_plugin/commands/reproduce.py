@@ -20,12 +20,21 @@ def add(commands: Any) -> None:
         epilog="examples:\n  relax-plugin reproduce --quick        two seeds and fewer rows, under 20 minutes"
         "\n  relax-plugin reproduce                five seeds; says first how long it will take"
         "\n  relax-plugin reproduce --report-only  the report of the results that are stored"
+        "\n  relax-plugin reproduce --only relax   what has ReLAX in it again; the tables keep the rest"
         "\n\nThe case study on COVID-19 needs a table that may not be shipped: relax-plugin fetch covid",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--quick", action="store_true", help="two seeds, fewer caps, fewer rows for slow methods")
     parser.add_argument("--report-only", action="store_true", help="run nothing, write the report of stored results")
     parser.add_argument("--retry", action="store_true", help="run again what crashed, timed out or was skipped")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="TEXT",
+        help="run the cases whose label (part | method | at most 5 | setting) has one of these texts, and the case "
+        "study if one is covid; the stored tables keep the lines of the others",
+    )
     parser.add_argument("--output", type=Path, metavar="FOLDER", default=Path("reproduction"))
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side (default 2)")
     add_json(parser)
@@ -49,10 +58,11 @@ def run(chosen: argparse.Namespace) -> int:
     if not chosen.report_only:
         minutes = expected_minutes(chosen.quick, chosen.jobs)
         _say(f"From the beginning this takes about {minutes:.0f} minutes with {chosen.jobs} runs side by side.")
-        reproduce(folder, quick=chosen.quick, jobs=chosen.jobs, command=chosen.said, say=_say, retry=chosen.retry)
+        options: dict[str, Any] = {"quick": chosen.quick, "jobs": chosen.jobs, "retry": chosen.retry}
+        reproduce(folder, **options, only=chosen.only, command=chosen.said, say=_say)
     report = chosen.output / "report.html"
     tables = write_report(folder, report, quick=chosen.quick)
-    decided = verdict(tables, folder.covid())
+    decided = verdict(tables, folder.covid(), folder.verdicts_before())
     if chosen.json:
         print_table(decided.set_index("where"), as_json=True)
     else:
@@ -63,9 +73,10 @@ def run(chosen: argparse.Namespace) -> int:
     return INCOMPLETE if failed else DONE
 
 
-def _paragraph(where: str, decision: str, claim: str, figures: str) -> str:
+def _paragraph(where: str, decision: str, claim: str, figures: str, before: str) -> str:
     """A claim with its verdict, and below it the figures, for a terminal."""
-    head = textwrap.fill(f"{decision.upper()}  {where}: {claim}", WIDTH, subsequent_indent="  ")
+    changed = f" (before: {before})" if before not in ("", decision) else ""
+    head = textwrap.fill(f"{decision.upper()}{changed}  {where}: {claim}", WIDTH, subsequent_indent="  ")
     return head + "\n" + textwrap.fill(figures, WIDTH, initial_indent="    ", subsequent_indent="    ")
 
 

@@ -13,23 +13,29 @@ from relax_plugin.reproduction.plan import ALONE, MOST_CHANGES, PARTS, Case
 AT_MOST = [f"validity@{k}" for k in range(1, MOST_CHANGES + 1)]
 SAME_AT_MOST = [f"same_{name}" for name in AT_MOST]
 ALONE_AT_MOST = [f"alone_{name}" for name in AT_MOST]
+COMMON = ["common", "common_L0", "common_L0_ours", "common_L1", "common_L1_ours"]
 COLUMNS = [
     *("task", "method", "cap", "setting", "seed", "state", "reason", "instances", "validity", "worst_class"),
     *("L0", "L1", "rows", "fit_rows", "fit_seconds", "explain_seconds", "fit_cpu", "explain_cpu", "violations"),
     *AT_MOST,
     *SAME_AT_MOST,
     *ALONE_AT_MOST,
-    *("same_L0", "common", "common_L0", "common_L0_ours", "common_L1", "common_L1_ours"),
+    "same_L0",
+    *COMMON,
 ]
 """`rows` are model rows a query. `validity@k` is the share of all queries solved with at most k changes. `same_…` is
 ReLAX-Global (of the same cap and seed) on the very rows that this method was given, `alone_…` its agent without the
 search; `common_…` are both on the rows that both solved, `common` is how many."""
 YARDSTICK = "relax-global"
 
-TEXTS = ("task", "method", "setting", "state", "reason", "parameters", "measure", "version", "model", "feature")
+TEXTS = (
+    *("task", "method", "setting", "state", "reason", "parameters", "measure", "version", "model", "feature"),
+    *("where", "verdict", "claim", "figures"),
+)
 TABLE_COLUMNS: Mapping[str, Sequence[str]] = {
     "models": MODEL_COLUMNS,
     **dict.fromkeys(PARTS, COLUMNS),
+    **dict.fromkeys(("verdicts", "verdicts_before"), ("where", "verdict", "claim", "figures")),
     "lore_sa": ("task", "version", "rows", "seconds_a_row"),
     "covid_models": (
         "seed",
@@ -57,26 +63,46 @@ TABLE_COLUMNS: Mapping[str, Sequence[str]] = {
 """The columns that every table of a report has."""
 
 
-def results(cases: Sequence[Case], rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """A table for each part, from the judge's rows of its cases."""
+def results(
+    cases: Sequence[Case], rows: pd.DataFrame, kept: Mapping[str, pd.DataFrame] | None = None
+) -> dict[str, pd.DataFrame]:
+    """A table for each part, from the judge's rows of its cases.
+
+    Of a case without rows the line in the tables `kept` of an earlier run is taken. ReLAX, if it has rows, is put
+    beside it anew; but which rows both solved cannot be known any more, so `common…` are left empty.
+    """
     units = {
         (str(task), str(label), int(str(seed))): unit
         for (task, label, seed), unit in rows.groupby(["task", "method", "seed"])
     }
+    earlier = {key: line for part, table in (kept or {}).items() for key, line in _by_case(part, table).items()}
     records: dict[str, list[dict[str, Any]]] = {}
     for case in cases:
         unit = units.get((case.task, case.label, case.seed))
-        if unit is None:
+        told = {name: getattr(case, name) for name in ("task", "method", "cap", "setting", "seed")}
+        record = earlier.get((case.part, *told.values())) if unit is None else _numbers(unit) | told
+        if record is None:
             continue  # not run yet
-        record = _numbers(unit) | {name: getattr(case, name) for name in ("task", "method", "cap", "setting", "seed")}
-        ours, alone = (units.get((case.task, like.label, case.seed)) for like in _like(case))
-        if ours is not None and unit["state"].iloc[0] != "skipped":
-            record |= _compared(unit, ours, case.rows)
-        if alone is not None and unit["state"].iloc[0] != "skipped":
-            compared = _compared(unit, alone, case.rows)
-            record |= {name: compared[same] for name, same in zip(ALONE_AT_MOST, SAME_AT_MOST, strict=True)}
         records.setdefault(case.part, []).append(record)
+        if record["state"] == "skipped":
+            continue
+        ours, alone = (units.get((case.task, like.label, case.seed)) for like in _like(case))
+        given = record["instances"] if record["state"] == "ok" else case.rows or np.inf
+        if ours is not None:
+            record |= _on_the_same_rows(ours, given)
+            record |= dict.fromkeys(COMMON, np.nan) if unit is None else _in_common(unit, ours)
+        if alone is not None:
+            same = _on_the_same_rows(alone, given)
+            record |= {name: same[of] for name, of in zip(ALONE_AT_MOST, SAME_AT_MOST, strict=True)}
     return {part: pd.DataFrame(lines).reindex(columns=COLUMNS) for part, lines in records.items()}
+
+
+def _by_case(part: str, table: pd.DataFrame) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The lines of a table by what tells a case from all others."""
+    lines: list[dict[Any, Any]] = table.to_dict("records")
+    for line in lines:
+        line["cap"] = None if pd.isna(line["cap"]) else line["cap"]
+    return {(part, *(line[name] for name in ("task", "method", "cap", "setting", "seed"))): line for line in lines}
 
 
 def _like(case: Case) -> tuple[Case, Case]:
@@ -106,28 +132,28 @@ def _numbers(unit: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _compared(unit: pd.DataFrame, ours: pd.DataFrame, rows: int | None) -> dict[str, float]:
-    """Both on the instances that both were given: whoever gives up on hard rows must not look closer for it.
-
-    A run that crashed or timed out has solved nothing, ours or theirs.
-    """
+def _on_the_same_rows(ours: pd.DataFrame, given: float) -> dict[str, float]:
+    """ReLAX on the first rows, those that another method was given; a run that crashed or timed out solved nothing."""
     if ours["state"].iloc[0] != "ok":
         return dict.fromkeys(SAME_AT_MOST, 0.0)
-    if unit["state"].iloc[0] != "ok":
-        given = ours[ours["instance"] < (rows or len(ours))]
-        solved, sparsity = given["valid"].to_numpy(dtype=bool), given["sparsity"].to_numpy()
-        return dict(zip(SAME_AT_MOST, metrics.validity_curve(solved, sparsity, MOST_CHANGES), strict=True))
+    mine = ours[ours["instance"] < given]
+    solved, sparsity = mine["valid"].to_numpy(dtype=bool), mine["sparsity"].to_numpy()
+    same = dict(zip(SAME_AT_MOST, metrics.validity_curve(solved, sparsity, MOST_CHANGES), strict=True))
+    return {**same, "same_L0": metrics.mean_over(solved, sparsity)}
+
+
+def _in_common(unit: pd.DataFrame, ours: pd.DataFrame) -> dict[str, float]:
+    """Both on the instances that both solved: whoever gives up on hard rows must not look closer for it."""
+    if {unit["state"].iloc[0], ours["state"].iloc[0]} != {"ok"}:
+        return {}
     both = unit.merge(ours, on="instance", suffixes=("", "_ours"))
-    solved = both["valid_ours"].to_numpy(dtype=bool)
-    common = solved & both["valid"].to_numpy(dtype=bool)
+    common = both["valid"].to_numpy(dtype=bool) & both["valid_ours"].to_numpy(dtype=bool)
     means = {
         f"common_{name}{suffix}": metrics.mean_over(common, both[f"{column}{suffix}"].to_numpy())
         for name, column in (("L0", "sparsity"), ("L1", "proximity"))
         for suffix in ("", "_ours")
     }
-    sparsity = both["sparsity_ours"].to_numpy()
-    same = dict(zip(SAME_AT_MOST, metrics.validity_curve(solved, sparsity, MOST_CHANGES), strict=True))
-    return {**same, "same_L0": metrics.mean_over(solved, sparsity), "common": float(common.sum()), **means}
+    return {"common": float(common.sum()), **means}
 
 
 def at_cap(lines: pd.DataFrame, k: int) -> pd.DataFrame:

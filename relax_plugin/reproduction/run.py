@@ -1,9 +1,11 @@
 """Running the plan: models first, then every case under the judge, then the case study; whatever is done stays done.
 
 A folder of results holds `*.csv` (tidy, small, to be kept), `about.json` (commands, versions, machine) and `units/`
-(every single answer, from which the tables are made and by which an interrupted run goes on).
+(every single answer, from which the tables are made and by which an interrupted run goes on). Where the units are gone,
+`only` runs a part again and the tables keep the rest.
 """
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,6 +14,7 @@ from typing import Any
 
 import joblib
 import pandas as pd
+from sklearn.model_selection import ParameterGrid
 
 from relax_plugin.errors import InputError
 from relax_plugin.evaluation.judge import Row, Unit
@@ -35,6 +38,7 @@ from relax_plugin.reproduction.results import TABLE_COLUMNS, TEXTS, results
 
 Say = Callable[[str], None]
 TABLES = ("models", *PARTS, "lore_sa")  # the last one by tests/hosts/time_of_lore_sa.py
+VERDICTS, VERDICTS_BEFORE = "verdicts", "verdicts_before"
 
 
 class Folder:
@@ -63,6 +67,15 @@ class Folder:
     def has(self, name: str) -> bool:
         return (self.path / f"{name}.csv").exists()
 
+    def remember_verdicts(self) -> None:
+        """Keep the verdicts that were written last as those before, beside which the next ones are shown."""
+        if self.has(VERDICTS):
+            (self.path / f"{VERDICTS}.csv").replace(self.path / f"{VERDICTS_BEFORE}.csv")
+
+    def verdicts_before(self) -> pd.DataFrame | None:
+        """The verdicts before those of now, if there are any."""
+        return self.read(VERDICTS_BEFORE) if self.has(VERDICTS_BEFORE) else None
+
     def about(self) -> list[dict[str, Any]]:
         """What was typed, in turn, when, with which versions, on which machine, and how long it took."""
         return self.notes.read()
@@ -87,7 +100,16 @@ class Clock:
         return max(self.left, 0.0) * pace / 60.0
 
 
-def reproduce(folder: Folder, *, quick: bool, jobs: int, command: str, say: Say, retry: bool = False) -> None:
+def reproduce(
+    folder: Folder,
+    *,
+    quick: bool,
+    jobs: int,
+    command: str,
+    say: Say,
+    retry: bool = False,
+    only: Sequence[str] = (),
+) -> None:
     """Run what the folder does not hold yet, and write its tables, also if it is interrupted.
 
     Parameters
@@ -103,28 +125,45 @@ def reproduce(folder: Folder, *, quick: bool, jobs: int, command: str, say: Say,
         Told how far it is, in lines.
     retry : bool
         Run again what crashed, timed out or was skipped, for instance because a library was missing.
+    only : texts
+        Run the cases with one of them in their label, and the case study if "covid" is one. Models and lines of other
+        cases stay as the folder's tables have them, and the verdicts that it had are kept as those before.
     """
     started = time.perf_counter()
     wanted, needed = cases(quick), models_needed(quick)
+    chosen = {(case.task, case.label, case.seed) for case in _chosen(wanted, only)}
+    kept = {part: folder.read(part) for part in PARTS if only and folder.has(part)}
+    if only and not folder.units.exists():  # else this run goes on with one that was interrupted
+        folder.remember_verdicts()
     folder.units.mkdir(parents=True, exist_ok=True)
     folder.notes.add({"command": command, "started": now(), "commit": commit(), **environment()})
-    tuned = _models(folder, needed, jobs, say)
+    tuned = _models(folder, needed, jobs, say, folder.read("models") if only and folder.has("models") else None)
     folder.write("models", tuned)
     by_key = {(case.task, case.label, case.seed): case for case in wanted}
     units = [case.unit(task) for case, task in _with_tasks(wanted, tuned)]
     store = Store(folder.units)
-    open_ = [case for case, unit in zip(wanted, units, strict=True) if not store.done(unit, retry=retry)]
+    to_run = [unit for unit in units if unit.key in chosen]
+    open_ = [by_key[unit.key] for unit in to_run if not store.done(unit, retry=retry)]
     clock = Clock(sum(case.expected_seconds for case in open_), jobs)
-    say(f"{len(open_)} of {len(wanted)} cases are still to be run, in about {clock.minutes:.0f} minutes.")
+    say(f"{len(open_)} of {len(to_run)} cases are still to be run, in about {clock.minutes:.0f} minutes.")
     progress = _progress(by_key, clock, say)
     try:
-        run_units(units, folder.units, limit=LIMIT, jobs=jobs, retry=retry, command=command, progress=progress)
+        run_units(to_run, folder.units, limit=LIMIT, jobs=jobs, retry=retry, command=command, progress=progress)
     finally:
-        for part, frame in results(wanted, store.rows_of(units)).items():
+        for part, frame in results(wanted, store.rows_of(units), kept).items():
             folder.write(part, frame)
-    for name, frame in run_studies(folder.units / "covid", seeds_of(quick), jobs, say).items():
+    studied = run_studies(folder.units / "covid", seeds_of(quick), jobs, say) if not only or "covid" in only else {}
+    for name, frame in studied.items():
         folder.write(f"covid_{name}", frame)
     folder.notes.complete({"finished": now(), "seconds": round(time.perf_counter() - started)})
+
+
+def _chosen(wanted: Sequence[Case], only: Sequence[str]) -> Sequence[Case]:
+    """The cases with one of the texts in their label; all, if there is no text."""
+    for text in only:
+        if text != "covid" and not any(text in case.label for case in wanted):
+            raise InputError(f"no case has {text!r} in its label; one is {wanted[0].label!r}.")
+    return [case for case in wanted if any(text in case.label for text in only)] if only else wanted
 
 
 def expected_minutes(quick: bool, jobs: int) -> float:
@@ -135,9 +174,17 @@ def expected_minutes(quick: bool, jobs: int) -> float:
     return (seconds + sum(case.expected_seconds for case in cases(quick))) / jobs / 60.0
 
 
-def _models(folder: Folder, needed: Sequence[tuple[str, int]], jobs: int, say: Say) -> pd.DataFrame:
-    """The tuned models, each stored as soon as it is there."""
+def _models(
+    folder: Folder, needed: Sequence[tuple[str, int]], jobs: int, say: Say, kept: pd.DataFrame | None
+) -> pd.DataFrame:
+    """The tuned models, each stored as soon as it is there; those that an earlier run chose among the same are kept."""
     cache = Cache(folder.units / "models")
+    if kept is not None:
+        for name, seed in needed:
+            frame = kept[(kept["task"] == name) & (kept["seed"] == seed)]
+            candidates = [json.dumps(candidate, sort_keys=True) for candidate in ParameterGrid(GRIDS[name])]
+            if frame["parameters"].tolist() == candidates and not cache.has(_stored_as(name, seed)):
+                cache.write(_stored_as(name, seed), frame)
     missing = [case for case in needed if not cache.has(_stored_as(*case), partial(_check_tuned, *case))]
     for done, frame in enumerate(schedule(_tune, missing, jobs=jobs), start=1):
         name, seed = str(frame["task"].iloc[0]), int(frame["seed"].iloc[0])

@@ -1,6 +1,8 @@
 """The reproduction: the plan holds every method, the tables say what was measured, verdicts follow from intervals."""
 
+import html
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from relax_plugin.reproduction.claims.intervals import Interval, by_seed
 from relax_plugin.reproduction.models import GRIDS, tune, tuned_task
 from relax_plugin.reproduction.plan import PARTS, PEERS, SEEDS, Case, cases, task_of
 from relax_plugin.reproduction.report import pictures, tables
+from relax_plugin.reproduction.report.files import changed, verdict
 from relax_plugin.reproduction.report.page import render
 from relax_plugin.reproduction.results import COLUMNS, at_cap, results
 from relax_plugin.reproduction.run import Folder, expected_minutes, reproduce
@@ -52,8 +55,9 @@ def test_the_full_plan_has_the_papers_experiments() -> None:
     assert {f"boston/mlp {shift} range" for shift in (0.2, 0.4, 0.6)} <= shifts
     assert {case.task for case in wanted if case.part == "architecture"} == set(paper.ARCHITECTURES)
     settings = {case.setting for case in wanted if case.part == "ablation"}
-    assert {"state curiosity", "action curiosity", "both curiosities", "uniform replay", "1-step returns"} <= settings
-    assert {"default", "no shaping", "untrained"} <= settings
+    assert {"default", "with shaping", "with curiosity", "uniform replay", "1-step returns", "untrained"} <= settings
+    assert {"letter of the paper", *(f"letter, {part} curiosity" for part in ("no", "state", "action"))} <= settings
+    assert {plan_module.base_of(name) for name in settings} == {"default", "letter, no curiosity"}
 
 
 def test_the_quick_plan_has_two_seeds_and_is_much_shorter() -> None:
@@ -176,6 +180,23 @@ def test_cases_that_were_not_run_are_left_out() -> None:
         unit_rows(ran.label, 0, [1.0], task="sonar/mlp"),
     )
     assert len(frame["lambda"]) == 1 and set(frame) == {"lambda"}
+
+
+def test_what_is_not_run_again_keeps_its_line_beside_relax_of_now() -> None:
+    nothing = float("nan")
+    ours = Case("sparsity", "wave2/xgb", "relax-global", 0, "relax-global", 5)
+    theirs = Case("sparsity", "wave2/xgb", "lore", 0, "lore", None)
+    both = [unit_rows(ours.label, 0, [1, 2, nothing]), unit_rows(theirs.label, 0, [2, nothing])]
+    before = results([ours, theirs], pd.concat(both, ignore_index=True))
+    after = results([ours, theirs], unit_rows(ours.label, 0, [nothing, 1, 1]), before)["sparsity"].set_index("method")
+    then = before["sparsity"].set_index("method")
+    assert after.loc["lore", "validity"] == then.loc["lore", "validity"] == 0.5
+    assert (then.loc["lore", "same_validity@5"], after.loc["lore", "same_validity@5"]) == (1.0, 0.5)
+    assert then.loc["lore", "common_L0_ours"] == 1.0 and after.loc["lore"].filter(like="common").isna().all()
+    assert after.loc["relax-global", "validity"] == pytest.approx(2 / 3)
+    untouched = results([ours, theirs], unit_rows("another", 0, [1.0]), before)["sparsity"]
+    pd.testing.assert_frame_equal(untouched, before["sparsity"], check_dtype=False)
+    assert results([ours], unit_rows(ours.label, 0, [1.0]), before)["sparsity"]["method"].tolist() == ["relax-global"]
 
 
 def test_a_cap_that_was_not_run_is_read_off_the_next_larger_one() -> None:
@@ -319,6 +340,47 @@ def test_a_run_is_continued_and_its_tables_are_small(tmp_path: Path, small_plan:
     assert len(folder.about()) == 2
 
 
+@pytest.mark.slow
+def test_a_part_is_run_again_where_the_units_are_gone(tmp_path: Path, small_plan: list[Case]) -> None:
+    folder, said = Folder(tmp_path / "paper"), []
+    reproduce(folder, quick=False, jobs=1, command="all", say=said.append)
+    first = folder.read("sparsity")
+    verdicts = pd.DataFrame({"where": ["§1"], "verdict": ["held"], "claim": ["A claim."], "figures": ["1 of 1"]})
+    folder.write("verdicts", verdicts)
+    shutil.rmtree(folder.units)
+    marked = first.assign(fit_rows=[1, 2, 3])
+    folder.write("sparsity", marked)
+
+    said.clear()
+    reproduce(folder, quick=False, jobs=1, command="again", say=said.append, only=["| greedy"])
+    assert any("1 of 1 cases are still to be run" in line for line in said)
+    assert not any("[model" in line for line in said), "the stored choice of hyper-parameters holds"
+    again = folder.read("sparsity").set_index("method")["fit_rows"]
+    assert (again["nearest-ct"], again["grace"]) == (1, 3) and again["greedy"] == first["fit_rows"].iloc[1]
+    assert [entry["command"] for entry in folder.about()] == ["all", "again"]
+    pd.testing.assert_frame_equal(folder.verdicts_before(), verdicts)
+    folder.write("verdicts", verdicts.assign(verdict="not held"))
+    reproduce(folder, quick=False, jobs=1, command="on", say=said.append, only=["| greedy"])
+    assert folder.verdicts_before()["verdict"].tolist() == ["held"], "a run that goes on is one run"
+    with pytest.raises(
+        InputError, match="no case has 'gredy' in its label; one is 'sparsity | nearest-ct | at most 5'"
+    ):
+        reproduce(folder, quick=False, jobs=1, command="", say=said.append, only=["gredy"])
+
+
+def test_a_verdict_is_shown_beside_the_one_before(small_tables: dict[str, pd.DataFrame]) -> None:
+    none = verdict(small_tables, {}, None)
+    assert set(none["before"]) == {""} and changed(none, None) == []
+    before = none.copy()
+    before.loc[0, "verdict"], before.loc[1, "claim"] = "reversed", "Another claim."
+    decided = verdict(small_tables, {}, before)
+    assert decided["before"].tolist() == ["reversed", "new", *none["verdict"][2:]]
+    other, new, dropped = changed(decided, before)
+    assert other == f"{none['where'][0]}, reversed → {none['verdict'][0]}: {none['claim'][0]}"
+    assert "new → " in new and dropped.endswith("no longer asked: Another claim.")
+    assert html.escape(other, quote=False) in html.unescape(render(small_tables, [], quick=False, changes=[other]))
+
+
 def test_tables_without_results_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "--report-only", "--output", str(tmp_path)]) == 2
     assert "holds no results" in capsys.readouterr().err
@@ -340,3 +402,4 @@ def test_the_command_reports_what_is_stored(
     assert main(["reproduce", "--report-only", "--json", "--output", str(tmp_path)]) == 0
     assert json.loads(capsys.readouterr().out)[0]["figures"] == claimed.evidence
     assert (tmp_path / "report.html").read_text().startswith("<!DOCTYPE html>")
+    assert folder.read("verdicts")["figures"].iloc[0] == claimed.evidence

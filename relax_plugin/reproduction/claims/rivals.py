@@ -3,7 +3,7 @@
 The same is held against methods that the paper does not have, greedy search first: where they win it is said.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import pandas as pd
@@ -149,13 +149,38 @@ def _proximity(sparsity: pd.DataFrame) -> Claim:
     return Claim("Table 4", text, status, f"{evidence}; {within_seeds(paired)}; " + ", ".join(words))
 
 
-def _time(sparsity: pd.DataFrame, models: pd.DataFrame) -> Claim:
-    status, evidence = _cheaper(sparsity, models, ("lore", "mace"), seconds_for_all, ",.1f")
+def time_claim(sparsity: pd.DataFrame, models: pd.DataFrame, lore_sa: pd.DataFrame | None) -> Claim:
+    """Seconds, training included; our LORE is vectorised, so the time of its authors' own package stands beside."""
+    methods = ("lore", "mace")
+    status, evidence = _cheaper(sparsity, models, methods, seconds_for_all, ",.1f")
+    ours, *others = (_seconds(sparsity, models, name) for name in ("relax-global", *methods))
+    for name, theirs in zip(methods, others, strict=True):
+        shares = {task: ours[task] / theirs[task] for task in theirs if task in ours}
+        evidence += f"; share of the seconds of {name}: {_listed(shares)}" if shares else ""
+    if lore_sa is not None:
+        package = dict(zip(lore_sa["task"], lore_sa["seconds_a_row"], strict=True))
+        shares = {task: ours[task] / (each * rows_to_explain(task, models)) for task, each in package.items()}
+        evidence += (
+            f"; of the CPU seconds of LORE in its authors' package, lore-sa {lore_sa['version'].iloc[0]} "
+            f"({min(package.values()):.1f} to {max(package.values()):.1f} s a row, {lore_sa['rows'].iloc[0]:.0f} rows a "
+            f"task, seed 0): {_listed(shares)}"
+        )
     text = (
         "With training included ReLAX-Global takes less time than LORE and MACE (both in our implementation); the "
         "paper says up to 42 % less."
     )
     return Claim("Table 4", text, status, f"seconds for all test queries: {evidence}")
+
+
+def _seconds(sparsity: pd.DataFrame, models: pd.DataFrame, method: str) -> dict[str, float]:
+    """Mean seconds for all test rows of each task, fit included, where the method was measured."""
+    mine = _at_most_five(sparsity, method)
+    every = {task: seconds_for_all(mine[mine["task"] == task], rows_to_explain(task, models)) for task in PAIRS}
+    return {task: interval.mean for task, interval in every.items() if interval.count}
+
+
+def _listed(shares: Mapping[str, float]) -> str:
+    return ", ".join(f"{task} {share:.2g}" for task, share in shares.items())
 
 
 def _time_beyond(sparsity: pd.DataFrame, models: pd.DataFrame) -> Claim:
@@ -213,4 +238,4 @@ ABOUT_QUALITY = (
     _dense,
     _proximity,
 )
-ABOUT_COST = (_time, _time_beyond, _rows_beyond)
+ABOUT_COST = (_time_beyond, _rows_beyond)

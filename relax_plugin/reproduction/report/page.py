@@ -84,13 +84,21 @@ FIGURES: dict[str, list[tuple[str, "Callable[[pd.DataFrame], Figure]", str]]] = 
         (
             "ablation",
             pictures.ablation_effect,
-            "Points are means over seeds, lines their 95 % intervals, the grey band that of the default.",
+            "Points are means over seeds, lines their 95 % intervals; the grey bands are those of what a variant is "
+            "held against: the default, or the letter of the paper without curiosity.",
         )
     ],
 }
 
 
-def render(tables: Tables, about: Sequence[Mapping[str, Any]], *, quick: bool, covid: Tables | None = None) -> str:
+def render(
+    tables: Tables,
+    about: Sequence[Mapping[str, Any]],
+    *,
+    quick: bool,
+    covid: Tables | None = None,
+    changes: Sequence[str] = (),
+) -> str:
     """The report as text; the same tables give the same text.
 
     Parameters
@@ -102,6 +110,8 @@ def render(tables: Tables, about: Sequence[Mapping[str, Any]], *, quick: bool, c
         Whether these are the results of the quick run, which the page then says.
     covid : mapping, optional
         The frames of the case study, if it was run.
+    changes : texts
+        What is decided otherwise than in the run before.
     """
     made = all_tables(tables)
     claims, targets = all_claims(tables), all_targets(tables)
@@ -112,6 +122,7 @@ def render(tables: Tables, about: Sequence[Mapping[str, Any]], *, quick: bool, c
         claims=claims,
         counts=_counts([claim.status for claim in claims]),
         targets=targets,
+        changes=changes,
         sections=[
             {
                 "name": name,

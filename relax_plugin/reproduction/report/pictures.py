@@ -10,7 +10,7 @@ from relax_plugin.pages.drawing import FAINT, INK, OKABE_ITO, figure_class
 from relax_plugin.pages.plots import Style, method_styles
 from relax_plugin.reproduction.claims.intervals import by_seed
 from relax_plugin.reproduction.claims.rivals import NOT_IN_THE_PAPER
-from relax_plugin.reproduction.plan import ALONE, LAMBDAS, MOST_CHANGES, PEERS, VARIANTS
+from relax_plugin.reproduction.plan import ALONE, LAMBDAS, MOST_CHANGES, PEERS, VARIANTS, base_of
 from relax_plugin.reproduction.results import at_cap
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def pretraining_effect(table: pd.DataFrame) -> "Figure":
 
 
 def ablation_effect(table: pd.DataFrame) -> "Figure":
-    """Validity of each variant with its 95 % interval; the band is that of the default."""
+    """Validity of each variant with its 95 % interval; the bands are those of what it is held against."""
     tasks = list(dict.fromkeys(table["task"]))
     names = [name for name in VARIANTS if (table["setting"] == name).any()]
     figure = _figure((1.2 + 3.6 * len(tasks), 1.0 + 0.3 * len(names)))
@@ -107,10 +107,11 @@ def ablation_effect(table: pd.DataFrame) -> "Figure":
     for axes, task in zip(panels, tasks, strict=True):
         part = table[table["task"] == task]
         values = [by_seed(part[part["setting"] == name], "validity") for name in names]
-        usual = values[0]
-        if np.isfinite(usual.low):
-            axes.axvspan(usual.low, min(usual.high, 1.0), color=FAINT, alpha=0.6, linewidth=0)
-        for height, value in enumerate(values):
+        for height, (name, value) in enumerate(zip(names, values, strict=True)):
+            base = by_seed(part[part["setting"] == base_of(name)], "validity")
+            if np.isfinite(base.low):
+                band = [max(base.low, 0.0), min(base.high, 1.0)]
+                axes.fill_between(band, height - 0.5, height + 0.5, color=FAINT, alpha=0.6, linewidth=0)
             if np.isfinite(value.low):
                 axes.plot([max(value.low, 0.0), min(value.high, 1.0)], [height] * 2, color=OKABE_ITO[0], linewidth=2)
             axes.plot(value.mean, height, "o", color=OKABE_ITO[0], markersize=5)
