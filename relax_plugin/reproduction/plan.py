@@ -73,7 +73,7 @@ LOOK_INSIDE = frozenset({"feat-tweak", "focus", "deepfool", "grace", "mace"})
 LETTER = ReLAXConfig.paper()
 VARIANTS: dict[str, ReLAXConfig] = {
     "default": ReLAXConfig(),
-    "with shaping": ReLAXConfig(shaping=3.0, discount=0.2, distance_weight=0.03),
+    "far-sighted": ReLAXConfig(sight="far"),
     "with curiosity": ReLAXConfig(state_curiosity=1.0, action_curiosity=1.0),
     "uniform replay": ReLAXConfig(priority_exponent=0.0),
     "1-step returns": ReLAXConfig(steps_of_return=1),
@@ -84,8 +84,8 @@ VARIANTS: dict[str, ReLAXConfig] = {
     "letter of the paper": LETTER,
     "letter, drawn to new actions": replace(LETTER, action_curiosity=-LETTER.action_curiosity),
 }
-"""The ablation. Of the default one thing is changed at a time, but that shaping, a reward for every step, comes with
-the near sight and the λ that suit it. Of the letter of the paper, which has both curiosities, curiosity alone is."""
+"""The ablation. Of the default one thing is changed at a time. Of the letter of the paper, which has both curiosities,
+curiosity alone is."""
 
 
 def base_of(variant: str) -> str:

@@ -55,7 +55,7 @@ def test_the_full_plan_has_the_papers_experiments() -> None:
     assert {f"boston/mlp {shift} range" for shift in (0.2, 0.4, 0.6)} <= shifts
     assert {case.task for case in wanted if case.part == "architecture"} == set(paper.ARCHITECTURES)
     settings = {case.setting for case in wanted if case.part == "ablation"}
-    assert {"default", "with shaping", "with curiosity", "uniform replay", "1-step returns", "untrained"} <= settings
+    assert {"default", "far-sighted", "with curiosity", "uniform replay", "1-step returns", "untrained"} <= settings
     assert {"letter of the paper", *(f"letter, {part} curiosity" for part in ("no", "state", "action"))} <= settings
     assert {plan_module.base_of(name) for name in settings} == {"default", "letter, no curiosity"}
 
