@@ -363,7 +363,7 @@ def test_a_part_is_run_again_where_the_units_are_gone(tmp_path: Path, small_plan
     reproduce(folder, quick=False, jobs=1, command="on", say=said.append, only=["| greedy"])
     assert folder.verdicts_before()["verdict"].tolist() == ["held"], "a run that goes on is one run"
     with pytest.raises(
-        InputError, match="no case has 'gredy' in its label; one is 'sparsity | nearest-ct | at most 5'"
+        InputError, match=r"no case has 'gredy' in its label; one is 'sparsity \| nearest-ct \| at most 5'"
     ):
         reproduce(folder, quick=False, jobs=1, command="", say=said.append, only=["gredy"])
 
