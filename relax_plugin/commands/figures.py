@@ -10,7 +10,7 @@ from relax_plugin.errors import InputError, UnknownNameError, did_you_mean
 from relax_plugin.files import check_folder, replacing
 
 WHAT = (  # evaluation.measurements.MEASUREMENTS
-    *("judged", "core", "imagination", "masked", "labels", "local", "inside"),
+    *("judged", "core", "imagination", "masked", "targeted", "coordinated", "labels", "local", "inside"),
     *("rivals", "unlimited", "slow"),
 )
 

@@ -77,6 +77,7 @@ class Table:
     of_tasks : columns of a table with a line for each task, by heading
     targets : lines of a table that says which tasks reach what was aimed at
     names : what methods are called, if it is not what they are
+    among : whether a task of that name is in the table; all are by default
     """
 
     measurement: str
@@ -85,12 +86,14 @@ class Table:
     of_tasks: Mapping[str, TaskCell] = field(default_factory=dict)
     targets: Sequence[Target] = ()
     names: Mapping[str, str] = field(default_factory=dict)
+    among: Callable[[str], bool] = bool
 
     def __call__(self, lines: pd.DataFrame) -> str:
         by_task: dict[str, defaultdict[str, Numbers]] = {}
         known: Any = self.means(lines).to_dict("index")
         for (task, method), numbers in known.items():
-            by_task.setdefault(task, defaultdict(_nothing))[method] = _nothing() | numbers
+            if self.among(task):
+                by_task.setdefault(task, defaultdict(_nothing))[method] = _nothing() | numbers
         if self.targets:
             heads = ["what", "aim", "reached by", "farthest from it", "missed by"]
             cells = [line for target in self.targets for line in target.lines(by_task)]

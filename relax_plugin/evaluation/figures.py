@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from relax_plugin.evaluation import agent_tables, rival_tables
 from relax_plugin.evaluation import measurements as measured
-from relax_plugin.evaluation import rival_tables
 from relax_plugin.evaluation.figure_table import (
     RATIOS,
     Cell,
@@ -112,15 +112,25 @@ TABLES: dict[str, Table] = {
     ),
     "efforts": Table(
         "core",
-        "ReLAX-Global at its three efforts",
+        "ReLAX-Global at its four efforts",
         of_tasks={
             "policy: validity, L0 ratio, rows": at(
                 measured.POLICY, joined(", ", VALIDITY, shown("L0 ratio", 2), shown("rows", 1))
             ),
+            "plan: validity, L0 ratio, rows": at(
+                measured.PLAN, joined(", ", VALIDITY, shown("L0 ratio", 2), shown("rows", 1))
+            ),
             "refined: validity, L0 / L1 ratio, rows": at(measured.REFINED, joined(", ", RATIOS, shown("rows", 1))),
             "search: validity, L0 / L1 ratio, rows": at(measured.SEARCH, joined(", ", RATIOS, shown("rows", 1))),
             "with 40 rows: L1 ratio, rows": at(measured.RICHER, joined(", ", shown("L1 ratio", 3), shown("rows", 1))),
-            "fit: policy / search, s": beside(shown("fit CPU s", 1), measured.POLICY, measured.SEARCH),
+        },
+    ),
+    "efforts_cost": Table(
+        "core",
+        "The same: model rows and seconds of the fit",
+        of_tasks={
+            f"{what}: policy / plan / search": beside(cell, measured.POLICY, measured.PLAN, measured.SEARCH)
+            for what, cell in (("training rows", shown("training rows", 0)), ("fit, s", shown("fit CPU s", 1)))
         },
     ),
     "controls": Table(
@@ -176,6 +186,7 @@ TABLES: dict[str, Table] = {
         of_tasks={
             "greedy: validity": at(measured.YARDSTICK, shown("validity", 3)),
             "policy: validity": at(measured.POLICY, shown("validity", 3)),
+            "plan: validity": at(measured.PLAN, shown("validity", 3)),
             "search: validity": at(measured.SEARCH, shown("validity", 3)),
             "search: rows": at(measured.SEARCH, shown("rows", 0)),
         },
@@ -252,5 +263,6 @@ TABLES: dict[str, Table] = {
             ),
         ),
     ),
+    **agent_tables.TABLES,
     **rival_tables.TABLES,
 }

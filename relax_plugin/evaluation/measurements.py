@@ -18,7 +18,7 @@ from relax_plugin.evaluation.floor_table import floor_by_seed
 from relax_plugin.evaluation.metrics import ratio_on_common
 from relax_plugin.evaluation.plan import Plan
 from relax_plugin.evaluation.runner import Progress, run
-from relax_plugin.evaluation.tasks import CORE_TASKS, GENERATED_TASKS, LABELS, SLOW
+from relax_plugin.evaluation.tasks import COORDINATED_TASKS, CORE_TASKS, GENERATED_TASKS, LABELS, SLOW
 from relax_plugin.evaluation.units import Method
 
 TASKS = (*CORE_TASKS, "boston/mlp-0.2", "boston/mlp-0.6", "german/rf")
@@ -27,10 +27,14 @@ NETWORK_TASKS = tuple(name for name in CORE_TASKS if name not in TREE_TASKS)
 MASKS = 2  # random halves of the features frozen, for each seed
 FLOOR_CHANGES = 3  # up to which the optimum is computed
 WIDEST = "wide500/xgb"  # where a query of nearest-ct, reverted, asks a million rows: few of them have to do
+TARGET_TASKS = tuple(name for name in GENERATED_TASKS if name.startswith("classes"))  # of several classes, one each
+BLIND_TASKS = tuple(f"{name}{LABELS}" for name in ("lock3/rule", "and4/rule"))  # rules without a score to follow
+WIDE_RULES = tuple(name for name in COORDINATED_TASKS if name.endswith("-500/rule"))
+WIDEST_RULE = "lock3-2000/rule"
 OPEN_TASKS = ("wave2/xgb", "sonar/mlp", "classes26/mlp", "rare/xgb", "wide60/mlp", "mixed100/rf")  # without a limit
 
 YARDSTICK = "greedy"
-POLICY, REFINED = "relax-global:effort=policy", "relax-global:effort=refined"
+POLICY, PLAN, REFINED = (f"relax-global:effort={effort}" for effort in ("policy", "plan", "refined"))
 SEARCH, RICHER = "relax-global", "relax-global:rows_per_instance=40"
 BY_RANKING = "relax-global:rows_per_instance=40,config.training=model"  # which needs more rows than imagination
 POLICY_ON_THE_MODEL = "relax-global:effort=policy,config.training=model"
@@ -43,6 +47,13 @@ CONTROLS = (
 )
 SURROGATE, DICE = "surrogate-search", "dice-random"
 NEAREST, NEAREST_WITHIN = "nearest-ct:reverted=True", "nearest-ct:reverted=True,max_changes=5"  # the others' limit
+# Compared without the rescue, which would hide what the search finds; surrogate-search is the search without an agent.
+AGENT, NO_AGENT = f"{RICHER},fallback=False", f"{SURROGATE}:rows_per_instance=40,fallback=False"
+UNTRAINED = f"{AGENT},config.steps=1"  # the same search with proposals of a network that has learned nothing
+RANDOM = "random-order:rows_per_instance=40,fallback=False"
+AGENT_12, NO_AGENT_12 = (f"{method}:fallback=False" for method in (SEARCH, SURROGATE))
+AGENT_5, NO_AGENT_5 = (f"{method}:rows_per_instance=5,fallback=False" for method in (SEARCH, SURROGATE))
+AGENT_LEARNED, NO_AGENT_LEARNED = f"{AGENT},config.query_budget=4000", f"{NO_AGENT},query_budget=4000"
 LOCAL, FROM_SCRATCH = "relax-local:effort=policy", "relax-local:effort=policy,config.pretrained=False"
 
 
@@ -69,8 +80,8 @@ def judged(tasks: Tasks, seeds: Seeds) -> list[Plan]:
 
 
 def core(tasks: Tasks, seeds: Seeds) -> list[Plan]:
-    """ReLAX-Global at its three efforts beside greedy search; the search by a ranking beside its controls."""
-    return [Plan(tasks or TASKS, [YARDSTICK, POLICY, REFINED, SEARCH, RICHER, *CONTROLS], seeds)]
+    """ReLAX-Global at its four efforts beside greedy search; the search by a ranking beside its controls."""
+    return [Plan(tasks or TASKS, [YARDSTICK, POLICY, PLAN, REFINED, SEARCH, RICHER, *CONTROLS], seeds)]
 
 
 def imagination(tasks: Tasks, seeds: Seeds) -> list[Plan]:
@@ -83,7 +94,33 @@ def imagination(tasks: Tasks, seeds: Seeds) -> list[Plan]:
 
 def masked(tasks: Tasks, seeds: Seeds) -> list[Plan]:
     """A random half of the features frozen at the call, without a new fit, beside greedy under the same masks."""
-    return [Plan(tasks or TASKS, [YARDSTICK, POLICY, SEARCH], seeds, masks=MASKS)]
+    return [Plan(tasks or TASKS, [YARDSTICK, POLICY, PLAN, SEARCH], seeds, masks=MASKS)]
+
+
+def targeted(tasks: Tasks, seeds: Seeds) -> list[Plan]:
+    """Several classes, of which each row is to become one: the efforts beside greedy search, on the first rows."""
+    return [Plan(tasks or TARGET_TASKS, [YARDSTICK, POLICY, PLAN, SEARCH], seeds, rows=200)]
+
+
+def coordinated(tasks: Tasks, seeds: Seeds) -> list[Plan]:
+    """Where several changes help only together: ReLAX with an agent, beside all that has none or an untrained one.
+
+    Of wide tables few rows, seeds and methods: a query of nearest-ct asks a million rows of 500 features.
+    """
+    tasks = tasks or (*COORDINATED_TASKS, *BLIND_TASKS)
+    blind, wide = [name for name in tasks if name.endswith(LABELS)], [name for name in tasks if name in WIDE_RULES]
+    others = [name for name in tasks if name not in (*blind, *wide, WIDEST_RULE)]
+    without_agent = [YARDSTICK, NEAREST_WITHIN, NEAREST, NO_AGENT, RANDOM]
+    fewer_rows = [NO_AGENT_12, AGENT_12, SEARCH, NO_AGENT_5, AGENT_5]
+    of_wide = [YARDSTICK, NO_AGENT_LEARNED, AGENT_LEARNED]
+    few = {YARDSTICK: 20, NEAREST_WITHIN: 3}
+    plans = [
+        (others, [*without_agent, UNTRAINED, AGENT, POLICY, PLAN, *fewer_rows], seeds, {}),
+        (blind, [NEAREST_WITHIN, RANDOM, UNTRAINED, AGENT, POLICY, SEARCH], seeds, {}),
+        (wide, [*of_wide, NEAREST_WITHIN, NO_AGENT, AGENT], seeds[:2], few),
+        ([name for name in tasks if name == WIDEST_RULE], of_wide, seeds[:1], {YARDSTICK: 3}),
+    ]
+    return [Plan(names, methods, of, rows=100, method_rows=less) for names, methods, of, less in plans if names]
 
 
 def labels(tasks: Tasks, seeds: Seeds) -> list[Plan]:
@@ -146,6 +183,8 @@ MEASUREMENTS: dict[str, Callable[[Tasks, Seeds], list[Plan]]] = {
     "core": core,
     "imagination": imagination,
     "masked": masked,
+    "targeted": targeted,
+    "coordinated": coordinated,
     "labels": labels,
     "local": local,
     "inside": inside,
@@ -153,7 +192,9 @@ MEASUREMENTS: dict[str, Callable[[Tasks, Seeds], list[Plan]]] = {
     "unlimited": unlimited,
     "slow": slow,
 }
-APART = ("masked", "inside", "rivals", "unlimited")  # whose methods have the names of others, but other rows
+APART = (  # whose methods have the names of others, but other rows
+    *("masked", "targeted", "coordinated", "inside", "rivals", "unlimited"),
+)
 
 KEPT = [
     *("instances", "validity", "worst class", "L0", "L1", "rows", "training rows"),

@@ -145,7 +145,8 @@ def test_the_command_prints_stored_tables_and_runs_nothing(
     printed = capsys.readouterr().out
     assert re.findall(r"^## (\w+): ", printed, re.MULTILINE) == list(TABLES)
     assert main(["figures", "core", "--tables", str(folder)]) == 0
-    assert re.findall(r"^## (\w+): ", capsys.readouterr().out, re.MULTILINE) == ["efforts", "controls"]
+    of_core = re.findall(r"^## (\w+): ", capsys.readouterr().out, re.MULTILINE)
+    assert of_core == ["efforts", "efforts_cost", "controls", "efforts_targets"]
     assert sorted(folder.rglob("*")) == before
 
 
@@ -180,3 +181,29 @@ def test_a_damaged_table_is_refused(folder: Path, tmp_path: Path) -> None:
         (tmp_path / "local.csv").write_text(damage)
         with pytest.raises(SavedFileError, match=told):
             stored(tmp_path)
+
+
+def test_the_agent_is_beyond_its_controls_by_what_the_best_of_them_misses() -> None:
+    shares = {measured.AGENT: 1.0, measured.NO_AGENT: 0.25, measured.UNTRAINED: 0.5, measured.RANDOM: 0.1}
+    shares[measured.PLAN] = 0.75
+    lines = [line("lock3/rule", method, validity=share) for method, share in shares.items()]
+    lines += [line("and4/rule", method, validity=0.9) for method in (measured.AGENT, measured.NO_AGENT)]
+    lines += [line("lock3-500/rule", measured.AGENT, validity=0.0)]
+    told = cells_of(TABLES["coordinated_targets"](pd.DataFrame(lines).assign(measurement="coordinated")))
+    by_name = {cells[0]: cells[1:] for cells in told}
+    assert by_name["its validity beyond that of the best control"] == [
+        *("at least 0", "1 of 1", "0.250 (lock3/rule)", "none")
+    ], "beside all of the controls, and not on wide tables"
+    assert by_name["validity of the search with an agent, 40 rows"][1:] == [
+        *("1 of 2", "0.900 (and4/rule)", "and4/rule 0.0900")
+    ]
+
+
+def test_a_table_shows_the_tasks_that_it_is_about() -> None:
+    names = ("lock3/rule", "lock3/rule:labels", "lock3-500/rule", "lock3-2000/rule")
+    lines = pd.DataFrame([line(name, measured.AGENT) for name in names]).assign(measurement="coordinated")
+    about = [name for name in TABLES if name.startswith("coordinated")]
+    shown = {name: [cells[0] for cells in cells_of(TABLES[name](lines))[2:]] for name in about}
+    assert shown["coordinated"] == shown["coordinated_rows"] == shown["coordinated_controls"] == ["lock3/rule"]
+    assert shown["coordinated_labels"] == ["lock3/rule"], "without the suffix"
+    assert shown["coordinated_wide"] == ["lock3-500/rule", "lock3-2000/rule"]

@@ -1,6 +1,7 @@
 """The measurements behind the figures: Plans under the judge, resumable, a line for each task, method and seed."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,8 @@ from relax_plugin.evaluation import measurements
 from relax_plugin.evaluation.judge import Method, Unit, judge
 from relax_plugin.evaluation.measurements import APART, KEPT, MEASUREMENTS, RATIOS, Seeds, Tasks, measure
 from relax_plugin.evaluation.plan import Plan
-from relax_plugin.evaluation.tasks import load_task
-from relax_plugin.registry import make_explainer
+from relax_plugin.evaluation.tasks import COORDINATED_TASKS, load_task
+from relax_plugin.registry import make_explainer, read_method
 
 pytestmark = pytest.mark.slow  # the judge runs
 
@@ -33,7 +34,8 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
 @pytest.mark.parametrize("what", MEASUREMENTS)
 def test_every_measurement_is_a_plan_that_can_run(what: str) -> None:
     for plan in MEASUREMENTS[what]((), range(5)):
-        assert len(plan.units()) == len(plan.tasks) * len(plan.methods) * 5
+        assert len(plan.units()) == len(plan.tasks) * len(plan.methods) * len(plan.seeds)
+        assert len(plan.seeds) == 5 or {*plan.tasks} <= {*measurements.WIDE_RULES, measurements.WIDEST_RULE}
 
 
 def test_units_of_one_name_are_the_same_unless_they_are_kept_apart() -> None:
@@ -168,12 +170,35 @@ def test_a_task_of_labels_alone_has_the_same_rows_and_answers() -> None:
     assert (labels.model(scored.X_test) == scored.model.predict(scored.X_test)).all()
 
 
-def test_the_controls_are_the_same_search_at_the_same_number_of_rows() -> None:
-    from relax_plugin.registry import make_explainer, read_method
+def made(method: str) -> Any:
+    name, options = read_method(method)
+    return make_explainer(name, len, **options)
 
-    controls = [make_explainer(name, len, **options) for name, options in map(read_method, measurements.CONTROLS)]
+
+def test_the_controls_are_the_same_search_at_the_same_number_of_rows() -> None:
+    controls = [made(method) for method in measurements.CONTROLS]
     assert all(control.fallback is False for control in controls)
     assert len({control.rows_per_instance for control in controls}) == 1
     trained, *_, untrained = controls
     assert trained.config == ReLAXConfig(training="model")
     assert untrained.config == ReLAXConfig(training="model", steps=1)
+
+
+def test_the_agent_and_its_controls_search_with_as_many_rows_and_without_a_rescue() -> None:
+    pairs = [("AGENT", "NO_AGENT", 40), ("AGENT_12", "NO_AGENT_12", 12), ("AGENT_5", "NO_AGENT_5", 5)]
+    pairs += [("UNTRAINED", "RANDOM", 40), ("AGENT_LEARNED", "NO_AGENT_LEARNED", 40)]
+    for *names, rows in pairs:
+        for name in names:
+            explainer = made(getattr(measurements, name))
+            assert explainer.rows_per_instance == rows and explainer.fallback is False, name
+    assert made(measurements.UNTRAINED).config == ReLAXConfig(steps=1)
+    assert made(measurements.AGENT_LEARNED).config.query_budget == made(measurements.NO_AGENT_LEARNED).query_budget
+    assert [made(getattr(measurements, name)).effort for name in ("POLICY", "PLAN")] == ["policy", "plan"]
+
+
+def test_every_task_where_changes_must_be_coordinated_is_measured_once() -> None:
+    plans = measurements.coordinated((), range(5))
+    tasks = [task for plan in plans for task in plan.tasks]
+    assert sorted(tasks) == sorted({*COORDINATED_TASKS, *measurements.BLIND_TASKS})
+    chosen = measurements.coordinated(["lock3/rule:labels", "lock3-2000/rule"], range(5))
+    assert [plan.tasks for plan in chosen] == [["lock3/rule:labels"], ["lock3-2000/rule"]]
