@@ -75,14 +75,14 @@ slider
 # first person, untrained and as it was kept.
 
 # %%
-env = environment_of(task, task.X_test[:1], observer=explainer.observer_, config=config)
+env = environment_of(task, task.X_test[:1], observer=explainer.observer_, config=explainer.config_)
 states, info = env.reset(options={"starts": [0]})
 table = pd.DataFrame({"action": action_names(env.observer.actions)})
 for moment in (0, kept):
     with explainer.at(moment):
         q, magnitude = explainer.agent_.evaluate(states, info["allowed"])
     table[f"Q after {moment}"], table[f"magnitude after {moment}"] = q[0], magnitude[0]
-print(f"discount (gamma) {config.discount}, weight of the shaping {config.shaping:g}")
+print(f"discount (gamma) {explainer.config_.discount}, weight of the shaping {explainer.config_.shaping:g}")
 print(f"the person: {task.X_test.iloc[0].to_dict()}, {task.model.predict(task.X_test[:1])[0]}")
 table.round(2)
 
@@ -144,7 +144,7 @@ history.loc[history["step"].isin([kept, 100]), columns].round(3)
 # without curiosity, three with weights of 1, both towards what is new.
 
 # %%
-off = replace(config, shaping=0.0, discount=0.9, steps=50, episodes=32, hidden=32)
+off = replace(config, sight="far", steps=50, episodes=32, hidden=32)
 settings = {
     "without curiosity": off,
     "with curiosity": replace(off, state_curiosity=1.0, action_curiosity=1.0),

@@ -15,7 +15,7 @@ from relax_plugin.teaching.learning import WatchedReLAX
 task = toy_task("network")
 config = ReLAXConfig(training="model", steps=100, episodes=64, updates_per_step=2, batch=64, start_pool=512)
 config = replace(config, validate_every=10, patience=100)
-off = replace(config, shaping=0.0, discount=0.9, steps=50, episodes=32, hidden=32)
+off = replace(config, sight="far", steps=50, episodes=32, hidden=32)
 
 
 def history(chosen, seed=0):

@@ -2,6 +2,7 @@
 
 import logging
 import warnings
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -11,7 +12,7 @@ import numpy as np
 from relax_plugin.agent.config import AGENT_BUDGET, ReLAXConfig
 from relax_plugin.agent.environment import CounterfactualEnv
 from relax_plugin.agent.history import History
-from relax_plugin.agent.job import describe_job
+from relax_plugin.agent.job import Job, describe_job
 from relax_plugin.agent.local import LocalSolver
 from relax_plugin.agent.pdqn import Agent
 from relax_plugin.agent.persistence import load_explainer, save_explainer
@@ -37,14 +38,13 @@ from relax_plugin.search.state import Episodes, Observer
 from relax_plugin.world_model import SEARCH_BUDGET, SEARCH_ROWS
 from relax_plugin.world_model.imagined_search import ImaginedSearch
 from relax_plugin.world_model.layers import one_thread
-from relax_plugin.world_model.learning import good_enough, imagine, random_goals
+from relax_plugin.world_model.learning import good_enough, imagine, random_goals, scores_tell_labels
 from relax_plugin.world_model.lookahead import LookaheadRanker, TakingTurns
 from relax_plugin.world_model.model import ImaginedBlackBox, WorldModel
 
 logger = logging.getLogger(__name__)
 
 EFFORTS = ("search", "refined", "plan", "policy")
-TOLD_LABELS = 0.9  # share of a model's labels that its scores must tell for an agent to be trained in imagination
 PATHS = 3  # of the agent in imagination, from the actions it ranks highest, that join a search
 
 
@@ -131,10 +131,10 @@ class ReLAX(CounterfactualExplainer):
         checks = self._episodes(validation, world, rng)
         actions = ActionTable(self.space_, self.config_.actions)
         self.observer_ = Observer(self.space_, actions, self._most_changes(), typical_gap(checks))
-        trained = self._agent_is_to_be_trained(checks)
+        job = self._job(checks)
         self.history_ = History()
         self.agent_ = Agent(self.observer_.width(self.blackbox_), len(actions), self.config_, int(self.seed))
-        if not trained:
+        if not job.trained:
             return
         starts = draw_starts(training, world, self.goal_, self._most_changes(), self.config_, rng)
         starts = starts.take(np.flatnonzero(self.observer_.allowed(starts).any(axis=1)))
@@ -152,10 +152,10 @@ class ReLAX(CounterfactualExplainer):
         guide = None if self.world_model_ is None else LookaheadRanker(self.world_model_, self.observer_)
         validate = partial(self._validate, world, checks)
         with one_thread():
-            self.history_ = train(env, self.agent_, self.config_, rng, validate, progress=self.progress, guide=guide)
+            self.history_ = train(env, self.agent_, job.config, rng, validate, progress=self.progress, guide=guide)
 
-    def _agent_is_to_be_trained(self, checks: Episodes) -> bool:
-        """Whether training can pay; `training_` says why, and `config_` how it is done."""
+    def _job(self, checks: Episodes) -> Job:
+        """Whether the agent is trained, and how; `training_` says why."""
         job = describe_job(
             self.config_,
             self.world_model_,
@@ -164,14 +164,15 @@ class ReLAX(CounterfactualExplainer):
             searches=self._searches_by_scores(),
             scores=self.blackbox_.has_scores,
         )
-        self.config_ = job.config
+        self.config_ = replace(job.config, steps=self.config_.steps)
         if self.variant == "local" and not self.config_.pretrained:
-            return False
-        if self.variant == "global" and self.effort == "plan":
-            self.training_ += "; no agent was trained, since effort='plan' follows the world model"
-            return False
+            job = job._replace(trained=False, reason="agents begin from scratch")
+        elif self.variant == "global" and self.effort == "plan":
+            job = job._replace(
+                trained=False, reason="no agent was trained, since effort='plan' follows the world model"
+            )
         self.training_ += f"; {job.reason}"
-        return job.trained
+        return job
 
     def _validate(self, world: BlackBox, checks: Episodes) -> dict[str, float]:
         """What the policy is worth now; `teaching.learning` looks over its shoulder here."""
@@ -189,7 +190,8 @@ class ReLAX(CounterfactualExplainer):
         left = self._query_budget() - self.fit_rows_
         goal, most = self.goal_, self._most_changes()
         world = imagine(self.blackbox_, values, self.known_, left, goal, most, mixing(self.config_), rng)
-        enough = good_enough(world) and self._scores_tell_labels(world)
+        told = self.known_[1].take(slice(LEARN_LABELS))  # those that `predict` answered too
+        enough = good_enough(world) and scores_tell_labels(world, told)
         if mode == "auto" and not self._searches_by_scores() and not enough:
             model = self._the_model(values, f", since a world model of it was not good enough: {world.agreement}")
             logger.warning("training %s", self.training_)
@@ -197,13 +199,6 @@ class ReLAX(CounterfactualExplainer):
         self.training_ = f"in imagination: {world.agreement}"
         self.world_model_ = world
         return ImaginedBlackBox(world)
-
-    def _scores_tell_labels(self, world: WorldModel) -> bool:
-        """Whether a world model that knew all scores could know the labels: not if `predict` has a threshold."""
-        answer = self.known_[1].take(slice(LEARN_LABELS))  # those that `predict` answered too
-        if self.blackbox_.task == "regression":
-            return True
-        return float((world.targets.answer(world.targets.of(answer)).output == answer.output).mean()) >= TOLD_LABELS
 
     def _searches_by_scores(self) -> bool:
         """Whether a world model that learned from scores will guide a search.

@@ -51,7 +51,7 @@ def describe_job(
     if sight == "auto":
         as_set = config.is_set("shaping", "discount", "distance_weight")
         sight = "far" if (searches and world is not None) or misled or as_set or not scores else "near"
-    chosen = config if sight == "far" else replace(config, **NEAR_SIGHTED)
+    chosen = replace(config, sight=sight, **({} if sight == "far" else NEAR_SIGHTED))
     if world is not None and config.steps is None and world.blackbox.classes is not None:
         more = STEPS_OF_A_CLASS * max(len(world.blackbox.classes) - 2, 0)
         chosen = replace(chosen, steps=AGENT_STEPS + more)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from relax_plugin.agent.explainer import ReLAX
 
 FORMAT = "relax_plugin.ReLAX"
-VERSION = 6  # 2 added the world model, 3 the checksum; 4 has fewer settings; 5 added training rows; 6 trees
+VERSION = 7  # 2 added the world model, 3 the checksum; 4 and 7 have other settings; 5 added training rows; 6 trees
 WORLD = "world."  # begins the names of the world model's tensors
 KINDS_OF_NUMBERS = frozenset({"torch.float32", "torch.float64", "torch.int64", "torch.uint8"})
 PLAIN_PARAMETERS = (

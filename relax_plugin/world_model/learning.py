@@ -17,6 +17,7 @@ from relax_plugin.world_model.sampling import QUANTILES, Mixing, crossings, mixt
 ENOUGH = 0.0  # share of variance explained where a search goes, from which on a world model is good enough
 BETTER_THAN_CHANCE = 1.1  # times as many equal labels there as by guessing, in the worst class, from which on it is
 CROSSED = 0.5  # share of the others that cross a row of one class with any row
+TOLD_LABELS = 0.9  # share of a model's labels that its scores must tell for an agent to be trained in imagination
 ACTIVE = 0.6  # share of the rows that are asked where the search goes,
 ROUNDS = 2  # in so many rounds, each with what was learned before it
 FIRST = 0.4  # share of the effort of fitting that is spent before the first of them
@@ -71,6 +72,14 @@ def good_enough(world: WorldModel) -> bool:
     classes = world.blackbox.classes
     by_chance = 0.0 if classes is None else 1.0 / len(classes)
     return world.agreement.explained >= ENOUGH and not world.agreement.worst < BETTER_THAN_CHANCE * by_chance
+
+
+def scores_tell_labels(world: WorldModel, answer: Answer) -> bool:
+    """Whether a world model that knew all scores could know the labels: not if `predict` has a threshold of its own."""
+    if world.blackbox.task == "regression":
+        return True
+    told = world.targets.answer(world.targets.of(answer))
+    return float((told.output == answer.output).mean()) >= TOLD_LABELS
 
 
 def _proposed(

@@ -28,7 +28,8 @@ def three_together(rows):
 
 def sight_of(explainer):
     near = {name: getattr(explainer.config_, name) for name in NEAR_SIGHTED} == NEAR_SIGHTED
-    return "near" if near else "far"
+    assert explainer.config_.sight == ("near" if near else "far")
+    return explainer.config_.sight
 
 
 @pytest.mark.slow

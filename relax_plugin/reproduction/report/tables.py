@@ -317,7 +317,7 @@ def ablation_table(ablation: pd.DataFrame) -> Table:
     notes = [
         "ReLAX-Global, the policy alone, at most five changes. The letter is ReLAXConfig.paper(), trained on the model: "
         "curiosity with weight 1 as printed, action curiosity by the sign of the printed loss, which seeks actions that "
-        "are known; the last line turns that sign round. Shaping comes with a discount of 0.2 and a λ of 0.03."
+        "are known; the last line turns that sign round."
     ]
     return frame_table("Ablation (not in the paper)", lines, notes)
 
