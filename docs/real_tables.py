@@ -90,7 +90,10 @@ def task_of(table: str, model: str, goal: str, seed: int) -> Task:
 
 
 def least_by_pairs(task: Task, rows: pd.DataFrame) -> np.ndarray:
-    """Changes of each row that do, of all single ones and pairs over a few values of each feature; else infinite."""
+    """Changes of each row that do, of all pairs over a few values of each feature; infinite where no pair does.
+
+    Single changes need not be looked at: greedy search begins with all of them.
+    """
     moves = []
     for feature in task.space.features:
         values = task.X_train[feature.name]

@@ -240,7 +240,7 @@ TESTED_BY = {
     "contract/test_results": ["tables"],
     "datasets/test_datasets": ["datasets.synthetic"],
     "evaluation/test_damaged_results": ["evaluation.store", "files"],
-    "evaluation/test_figures": ["evaluation.figure_table", "evaluation.rival_tables"],
+    "evaluation/test_figures": ["evaluation.figure_table", "evaluation.agent_tables", "evaluation.rival_tables"],
     "evaluation/test_tables": ["evaluation.schema"],
     "evaluation/test_runner": ["evaluation.plan", "evaluation.units"],
     "evaluation/test_tasks": ["evaluation.slow"],

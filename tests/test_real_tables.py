@@ -1,0 +1,71 @@
+"""The search for real tables on which changes must be coordinated: docs/real_tables.py."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from relax_plugin.datasets import load
+from relax_plugin.evaluation.tasks import Task, load_task
+from relax_plugin.features import FeatureSpace
+from relax_plugin.goal import Goal
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    specification = importlib.util.spec_from_file_location("real_tables", DOCS / "real_tables.py")
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+class BothOrColour:
+    """Class 1 by two numbers together, or by a colour and a number."""
+
+    def predict_proba(self, rows: pd.DataFrame) -> np.ndarray:
+        positive = ((rows["a"] > 0.9) & (rows["b"] > 0.9)) | ((rows["colour"] == "red") & (rows["c"] > 0.9))
+        return np.column_stack([1.0 - positive, positive])
+
+    def predict(self, rows: pd.DataFrame) -> np.ndarray:
+        return self.predict_proba(rows).argmax(axis=1)
+
+
+@pytest.mark.parametrize(("immutable", "least"), [((), 2), (("colour",), 2), (("b",), 2), (("colour", "b"), np.inf)])
+@pytest.mark.parametrize("goal", [None, Goal.flip(min_probability=0.9)])
+def test_all_pairs_tell_whether_two_changes_would_do(
+    script: ModuleType, immutable: tuple[str, ...], least: float, goal: Goal | None
+) -> None:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.uniform(size=(60, 3)), columns=["a", "b", "c"])
+    rows["colour"] = rng.choice(["red", "blue", "green"], size=60)
+    space = FeatureSpace.infer(rows, immutable=immutable)
+    answers = pd.Series(np.zeros(60))
+    task = Task("made up", BothOrColour(), space, goal, rows, rows, answers, answers)
+    query = rows.iloc[:1].assign(a=0.1, b=0.2, c=0.3, colour="blue")
+    assert script.least_by_pairs(task, query).tolist() == [least]
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_test_rows_are_not_looked_at(script: ModuleType, seed: int) -> None:
+    task = script.task_of("breast_cancer", "rules, a tree of 8 leaves", "another class", seed)
+    kept = load_task("breast_cancer/rf", seed).X_test.index
+    seen = [*task.X_train.index, *task.X_test.index]
+    assert len(seen) == len(set(seen)) == len(load("breast_cancer").X) - len(kept) and not set(seen) & set(kept)
+
+
+def test_what_is_stored_is_every_combination(script: ModuleType) -> None:
+    stored = pd.read_csv(script.STORED)
+    first = stored[stored["seed"] == 0]
+    assert len(first) == len(script.TABLES) * len(script.MODELS) * len(script.GOALS) - len(
+        script.GOALS
+    )  # sonar is wide
+    again = first[first[script.MISSED] >= script.MUCH]
+    assert len(stored) == len(first) + (script.SPLITS - 1) * len(again)
+    tried = stored[[f"{name}: unsolved" for name in script.THEN.values()]].notna()
+    assert (tried.all(axis=1) == ((stored["seed"] > 0) | (stored[script.MISSED] >= script.MUCH))).all()
