@@ -179,11 +179,12 @@ class FeatureSpace:
     def standardise(self, values: Values) -> Values:
         return np.asarray((values - self.mean) / self.scale)
 
-    def one_hot(self, values: Values) -> Values:
-        """What the networks see of the rows: standardised numbers, then one column a category."""
-        numbers = ~self.is_categorical
-        parts = [((values - self.mean) / self.scale)[:, numbers]]
-        for j in np.flatnonzero(self.is_categorical):
+    def one_hot(self, values: Values, features: Integers | None = None) -> Values:
+        """What the networks see of the rows, or of some features: standardised numbers, then one column a category."""
+        features = np.arange(len(self)) if features is None else features
+        numbers = features[~self.is_categorical[features]]
+        parts = [(values[:, numbers] - self.mean[numbers]) / self.scale[numbers]]
+        for j in features[self.is_categorical[features]]:
             parts.append(values[:, j, None] == np.arange(len(self.features[j].categories)))
         return np.concatenate(parts, axis=1, dtype=np.float64)
 

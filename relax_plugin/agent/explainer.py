@@ -129,7 +129,8 @@ class ReLAX(CounterfactualExplainer):
         validation = validation if held_out else training
         world = self._world(training, rng)
         checks = self._episodes(validation, world, rng)
-        actions = ActionTable(self.space_, self.config_.actions)
+        moved = None if self.world_model_ is None else self.world_model_.moved()
+        actions = ActionTable(self.space_, self.config_.actions, moved)
         self.observer_ = Observer(self.space_, actions, self._most_changes(), typical_gap(checks))
         job = self._job(checks)
         self.history_ = History()
@@ -267,26 +268,25 @@ class ReLAX(CounterfactualExplainer):
 
     def _solver(self, further: bool = False) -> Solver:
         """What finds one counterfactual a query: the search, or the agent's own path; for Local its agents after it."""
-        solve: Solver
-        if self.effort == "search":
-            solve = self._search(further)
-        else:
-            solve = partial(follow, ranker=self._followed(), observer=self.observer_, stage=self.effort)
+        solve = self._search(further) if self.effort == "search" else self._path()
         if self.variant == "global":
             return solve
         weights = self.agent_.weights_by_name() if self.config_.pretrained else None
-        refined = self.effort != "policy"
+        refined = self.effort in ("refined", "search")
         return LocalSolver(solve, weights, self.observer_, self.config_, int(self.seed), refined).solve
 
-    def _followed(self) -> Ranker:
-        """What leads one step after the other: the agent, or in a plan the world model."""
+    def _path(self) -> Solver:
+        """One step after the other, led by the agent, or in a plan by the world model, which knows every feature."""
         if self.effort != "plan":
-            return AgentRanker(self.agent_, self.observer_)
-        if self.world_model_ is None:
+            ranker = AgentRanker(self.agent_, self.observer_)
+            return partial(follow, ranker=ranker, observer=self.observer_, stage=self.effort)
+        world, actions = self.world_model_, ActionTable(self.space_, self.config_.actions)
+        if world is None:
             raise InputError(
                 "effort='plan' looks ahead in a world model, and fit made none; fit again with that effort."
             )
-        return LookaheadRanker(self.world_model_, self.observer_)
+        observer = Observer(self.space_, actions, self._most_changes(), self.observer_.gap_scale)
+        return partial(follow, ranker=LookaheadRanker(world, observer), observer=observer, stage="plan")
 
     def _search(self, further: bool) -> Solver:
         """In imagination where there is a world model that knows scores; else by a ranking of actions.

@@ -168,7 +168,6 @@ def _restored(cls: type[Explainer], header: dict[str, Any], tensors: Tensors, mo
     goal.check(explainer.blackbox_)
     gap_scale = real_number("gap_scale", header["gap_scale"], np.finfo(np.float64).tiny, np.finfo(np.float64).max)
     changes = int(real_number("changes", whole_number("changes", header["changes"], 1), 1, len(space)))
-    explainer.observer_ = Observer(space, ActionTable(space, config.actions), changes, gap_scale)
     explainer.moves_ = _moves(space, tensors.pop("moves.feature").numpy(), tensors.pop("moves.value").numpy())
     explainer.neighbours_ = _neighbours(space, tensors.pop("neighbours").numpy())
     explainer.history_ = _history(header["history"], header["stopped"])
@@ -176,6 +175,8 @@ def _restored(cls: type[Explainer], header: dict[str, Any], tensors: Tensors, mo
     explainer.fit_seconds_ = real_number("fit_seconds", header["fit_seconds"], 0.0, np.inf)
     explainer.training_ = _text("training", header["training"])
     explainer.world_model_ = _world_model(explainer.blackbox_, header["agreement"], tensors)
+    moved = None if explainer.world_model_ is None else explainer.world_model_.moved()
+    explainer.observer_ = Observer(space, ActionTable(space, config.actions, moved), changes, gap_scale)
     if header["inputs"] != explainer.observer_.width(explainer.blackbox_):
         raise InputError(f"its agent sees {header['inputs']} numbers of a row, which are not those of its space.")
     explainer.agent_ = _made_if_it_fits(

@@ -83,16 +83,16 @@ def _beyond_greedy(of: Methods) -> float:
     return of(measured.SEARCH)["validity"] - of(measured.YARDSTICK)["validity"]
 
 
-def _with_labels(training: str, curiosity: float) -> TaskCell:
+def _with_labels(training: str) -> TaskCell:
     """The search, and in brackets the policy alone, where the model answers labels only."""
-    policy, search = (measured.with_labels(training, curiosity, effort) for effort in ("policy", "search"))
+    policy, search = (measured.with_labels(training, effort) for effort in ("policy", "search"))
     return lambda of: f"{joined(', ', VALIDITY, shown('L0 ratio', 2))(of(search))} [{VALIDITY(of(policy))}]"
 
 
 VALIDITY = spread("validity", 3)
 QUALITY = {"validity": VALIDITY, "L0": spread("L0", 2), "L1": spread("L1", 2)}
 AGENTS = (measured.BY_RANKING, measured.SEARCH)
-LABEL_SEARCHES = tuple(measured.with_labels(training, 0.0, "search") for training in ("model", "imagined"))
+LABEL_SEARCHES = tuple(measured.with_labels(training, "search") for training in ("model", "imagined"))
 
 TABLES: dict[str, Table] = {
     "judged": Table(
@@ -195,10 +195,8 @@ TABLES: dict[str, Table] = {
         "labels",
         "The model asked for labels alone: validity and L0 ratio of the search, validity of the policy in brackets",
         of_tasks={
-            "trained on the model (default)": _with_labels("model", 0.0),
-            "the same with curiosity .05": _with_labels("model", 0.05),
-            "in imagination": _with_labels("imagined", 0.0),
-            "in imagination with curiosity .05": _with_labels("imagined", 0.05),
+            "trained on the model (default)": _with_labels("model"),
+            "in imagination": _with_labels("imagined"),
         },
     ),
     "labels_cost": Table(

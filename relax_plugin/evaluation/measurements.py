@@ -57,18 +57,13 @@ AGENT_LEARNED, NO_AGENT_LEARNED = f"{AGENT},config.query_budget=4000", f"{NO_AGE
 LOCAL, FROM_SCRATCH = "relax-local:effort=policy", "relax-local:effort=policy,config.pretrained=False"
 
 
-def with_labels(training: str, curiosity: float, effort: str) -> str:
+def with_labels(training: str, effort: str) -> str:
     """The method that is asked of models which answer labels alone."""
     rows = "rows_per_instance=40," if effort == "search" else ""  # by a ranking, as `BY_RANKING`
-    return f"relax-global:effort={effort},{rows}config.training={training},config.state_curiosity={curiosity}"
+    return f"relax-global:effort={effort},{rows}config.training={training}"
 
 
-LABEL_METHODS = [
-    with_labels(training, curiosity, effort)
-    for training in ("model", "imagined")
-    for curiosity in (0.0, 0.05)
-    for effort in ("policy", "search")
-]
+LABEL_METHODS = [with_labels(training, effort) for training in ("model", "imagined") for effort in ("policy", "search")]
 
 Tasks = Sequence[str]
 Seeds = Sequence[int]
@@ -105,8 +100,7 @@ def targeted(tasks: Tasks, seeds: Seeds) -> list[Plan]:
 def coordinated(tasks: Tasks, seeds: Seeds) -> list[Plan]:
     """Where several changes help only together: ReLAX with an agent, beside all that has none or an untrained one.
 
-    Of wide tables few rows and methods, and one seed: there nearest-ct asks a million rows a query, and minutes go into
-    training an agent.
+    Of wide tables few rows and methods, and one seed: there nearest-ct asks a million rows a query.
     """
     tasks = tasks or (*COORDINATED_TASKS, *BLIND_TASKS)
     blind, wide = [name for name in tasks if name.endswith(LABELS)], [name for name in tasks if name in WIDE_RULES]
@@ -114,7 +108,7 @@ def coordinated(tasks: Tasks, seeds: Seeds) -> list[Plan]:
     without_agent = [YARDSTICK, NEAREST_WITHIN, NEAREST, NO_AGENT, RANDOM]
     fewer_rows = [NO_AGENT_12, AGENT_12, SEARCH, NO_AGENT_5, AGENT_5]
     of_wide = [YARDSTICK, NEAREST_WITHIN, NO_AGENT, AGENT, NO_AGENT_LEARNED, AGENT_LEARNED]
-    of_widest = [YARDSTICK, NO_AGENT, NO_AGENT_LEARNED]
+    of_widest = [YARDSTICK, NO_AGENT_LEARNED, AGENT_LEARNED]
     plans = [
         (others, [*without_agent, UNTRAINED, AGENT, POLICY, PLAN, *fewer_rows], seeds, {}),
         (blind, [NEAREST_WITHIN, RANDOM, UNTRAINED, AGENT, POLICY, SEARCH], seeds, {}),
@@ -125,7 +119,7 @@ def coordinated(tasks: Tasks, seeds: Seeds) -> list[Plan]:
 
 
 def labels(tasks: Tasks, seeds: Seeds) -> list[Plan]:
-    """The same model asked for labels alone: trained on the model and in imagination, with and without curiosity."""
+    """The same model asked for labels alone: trained on the model and in imagination."""
     tasks = tasks or ("breast_cancer/rf", "wave2/xgb", "sonar/mlp")
     return [
         Plan(tasks, [YARDSTICK], seeds),

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from relax_plugin.arrays import Booleans, Floats, Values
+from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.features import FeatureSpace
 from relax_plugin.limits import Limits
 
@@ -12,7 +12,7 @@ LEAST_MAGNITUDE = 0.01  # of the way to the bound: a directional action always c
 
 
 class ActionTable:
-    """All discrete actions of a space.
+    """All discrete actions of a space, or of some of its features.
 
     Directional: two actions (up, down) for each numeric feature, whose magnitude in [0, 1] is a share of the way to
     the bound. Signed (the paper): one action a numeric feature, whose value in [-1, 1] is a share of the feature's
@@ -25,11 +25,20 @@ class ActionTable:
         +1 up, -1 down, 0 signed or categorical.
     category : int array (actions,)
         Position of the category an action chooses; -1 for numeric features.
+    moved : int array
+        The features that there are actions for.
     """
 
-    def __init__(self, space: FeatureSpace, style: Literal["directional", "signed"] = "directional") -> None:
+    def __init__(
+        self,
+        space: FeatureSpace,
+        style: Literal["directional", "signed"] = "directional",
+        moved: Integers | None = None,
+    ) -> None:
+        self.moved = np.arange(len(space)) if moved is None else moved
         rows = []
-        for j, f in enumerate(space.features):
+        for j in self.moved:
+            f = space.features[j]
             if f.kind == "categorical":
                 rows += [(j, 0, position) for position in range(len(f.categories))]
             else:
@@ -62,8 +71,15 @@ class ActionTable:
     def apply(
         self, values: Values, start: Values, span: tuple[Floats, Floats], limits: Limits, taken: Any, magnitude: Floats
     ) -> Values:
-        """The rows after one action each; the new value is rounded to the feature's grid and keeps its bounds."""
-        rows = np.arange(len(values))
+        """The rows after one action each."""
+        rows, after = np.arange(len(values)), values.copy()
+        after[rows, self.feature[taken]] = self.landing(start, span, limits, rows, taken, magnitude)
+        return after
+
+    def landing(
+        self, start: Values, span: tuple[Floats, Floats], limits: Limits, rows: Integers, taken: Any, magnitude: Floats
+    ) -> Floats:
+        """What actions in these rows set their features to: rounded to the feature's grid and within its bounds."""
         feature, sign, category = self.feature[taken], self.sign[taken], self.category[taken]
         origin, low, high = start[rows, feature], span[0][rows, feature], span[1][rows, feature]
         step, whole = limits.grid.step[feature], limits.grid.step[feature] > 0
@@ -79,7 +95,4 @@ class ActionTable:
         # A change smaller than the grid becomes one step: an action always changes something.
         stuck = whole & (sign * (moved - origin) <= 0)
         moved = np.where(stuck, limits.round_cells(origin + sign * step, feature), moved)
-        moved = np.where(category >= 0, category, np.clip(moved, low, high))
-        after = values.copy()
-        after[rows, feature] = moved
-        return after
+        return np.asarray(np.where(category >= 0, category, np.clip(moved, low, high)))

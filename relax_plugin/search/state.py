@@ -47,7 +47,7 @@ class Episodes:
 
 
 class Observer:
-    """Turns episodes into what the networks see, and knows which actions they may take."""
+    """Turns episodes into what the networks see, the features that they move, and knows what they may do with them."""
 
     def __init__(self, space: FeatureSpace, actions: ActionTable, max_changes: int, gap_scale: float) -> None:
         self.space = space
@@ -57,13 +57,14 @@ class Observer:
 
     def observe(self, episodes: Episodes) -> np.ndarray[Any, np.dtype[np.float32]]:
         """States as rows of numbers: x_t standardised, f_t, the room for each change, changes left, goal and answer."""
-        numbers = ~self.space.is_categorical
+        seen = self.actions.moved
+        numbers = seen[~self.space.is_categorical[seen]]
         scale, start = self.space.scale[numbers], episodes.start[:, numbers]
         room_up = (episodes.span[1][:, numbers] - start) / scale
         room_down = (start - episodes.span[0][:, numbers]) / scale
         parts = [
-            np.clip(self.space.one_hot(episodes.values), -5.0, 5.0),
-            episodes.used,
+            np.clip(self.space.one_hot(episodes.values, seen), -5.0, 5.0),
+            episodes.used[:, seen],
             np.clip(room_up, -5.0, 5.0),
             np.clip(room_down, -5.0, 5.0),
             episodes.left[:, None] / self.max_changes,
@@ -73,10 +74,12 @@ class Observer:
 
     def width(self, blackbox: BlackBox) -> int:
         """How many numbers `observe` gives of one row, known before there is one: a file must agree."""
-        numbers = int((~self.space.is_categorical).sum())
+        seen = self.actions.moved
+        numbers = int((~self.space.is_categorical[seen]).sum())
+        categories = sum(len(self.space.features[j].categories) for j in seen if self.space.is_categorical[j])
         classes = 0 if blackbox.classes is None else len(blackbox.classes)
         told = 3 if blackbox.task == "regression" else 2 * classes + 1 if blackbox.has_scores else classes
-        return self.space.encoded_width + len(self.space) + 2 * numbers + 1 + told
+        return 3 * numbers + categories + len(seen) + 1 + told
 
     def allowed(self, episodes: Episodes) -> Booleans:
         return self.actions.allowed(episodes.start, episodes.used, episodes.span, episodes.limits)

@@ -39,13 +39,15 @@ class LookaheadRanker:
         here = self.world.predict(episodes.values)
         known = self.world.targets.of(episodes.answer) if self.world.blackbox.has_scores else here
         gap = episodes.goal.gap(self.world.targets.answer(known))
+        feature, goal = self.observer.actions.feature[action], episodes.goal.take(row)
+        so_far = self.observer.space.distance(episodes.values, episodes.start)[row]
         for extent in self._extents(episodes):
-            after = self.observer.change(episodes.take(row), action, np.full(len(row), extent))
-            feature = self.observer.actions.feature[action]
-            landed = after.values[np.arange(len(row)), feature]
+            landed = self.observer.actions.landing(
+                episodes.start, episodes.span, episodes.limits, row, action, np.full(len(row), extent)
+            )
             imagined = self.world.predict_changed(episodes.values, row, feature, landed)
-            answer = self.world.targets.answer(imagined + (known - here)[row])
-            worth = self._worth(episodes, row, after, after.goal.gap(answer), gap[row])
+            left = goal.gap(self.world.targets.answer(imagined + (known - here)[row]))
+            worth = self._worth(so_far, self._cost(landed - episodes.start[row, feature], feature), left, gap[row])
             better = (landed != episodes.values[row, feature]) & (worth > value[row, action])
             value[row[better], action[better]], magnitude[row[better], action[better]] = worth[better], extent
 
@@ -55,15 +57,17 @@ class LookaheadRanker:
         signed = self.observer.actions.style == "signed"
         return (*extents, *(-extent for extent in extents)) if signed else extents
 
-    def _worth(self, episodes: Episodes, row: Integers, after: Episodes, gap: Floats, before: Floats) -> Floats:
-        """What the states after the actions are worth, given the imagined gaps after and the gaps before."""
+    def _cost(self, change: Floats, feature: Integers) -> Floats:
+        """What a change adds to the distance; a feature that an action may change has not been changed before."""
         space = self.observer.space
-        so_far = space.distance(episodes.values, episodes.start)[row]
+        return np.where(space.is_categorical[feature], change != 0, np.abs(change) / space.scale[feature])
+
+    def _worth(self, so_far: Floats, cost: Floats, gap: Floats, before: Floats) -> Floats:
+        """What the states after the actions are worth, given the imagined gaps after and the gaps before."""
         # The share of the way that will be enough. A category cannot be shortened, but it may as well be ranked by it:
         # what goes far beyond the goal in imagination is the likelier to reach it.
         share = np.clip(before / np.maximum(before - gap, 1e-12), 0.0, 1.0)
-        promised = so_far + share * (space.distance(after.values, after.start) - so_far)
-        return np.where(gap < 0, SOLVED - promised, -gap)
+        return np.where(gap < 0, SOLVED - so_far - share * cost, -gap)
 
 
 class TakingTurns:

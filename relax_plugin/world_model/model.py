@@ -154,6 +154,12 @@ class WorldModel:
         kept = np.argsort(np.where(movable, -self.influence, np.inf), kind="stable")[:FOREMOST]
         return np.asarray(np.isin(np.arange(len(movable)), kept))
 
+    def moved(self) -> Integers:
+        """The features that an agent in this world moves: all, unless the table is wide."""
+        movable = ~self.space.limits().frozen[0]
+        wide = len(self.space) > FOREMOST and movable.any()
+        return np.flatnonzero(self.foremost(movable)) if wide else np.arange(len(self.space))
+
     def table(self, feature: Integers, value: Floats) -> tuple[Any, Any]:
         """What `predict_moves` needs of each move."""
         network = self.network.table(feature, value) if self.weight > 0 else None
