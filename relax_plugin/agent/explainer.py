@@ -145,6 +145,7 @@ class ReLAX(CounterfactualExplainer):
                 "goal already. What explain finds is what a search without training finds.",
                 stacklevel=4,
             )
+            self.training_ = self.training_.replace(job.reason, "no agent was trained, since nothing could be learned")
             return
         self.observer_.gap_scale = typical_gap(starts)
         env = CounterfactualEnv(starts, self.observer_, world, self.config_, self.config_.episodes)

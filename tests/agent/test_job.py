@@ -78,6 +78,12 @@ def test_the_agent_brings_answers_to_the_search_that_one_step_of_lookahead_does_
     assert with_agent.fit_rows_ <= 1000
 
 
+def test_of_a_constant_model_it_is_not_said_that_an_agent_was_trained():
+    with pytest.warns(UserWarning, match="nothing can be learned"):
+        explainer = fitted(lambda rows: np.tile([0.3, 0.7], (len(rows), 1)), effort="policy", config=QUICK)
+    assert explainer.training_.endswith("; no agent was trained, since nothing could be learned")
+
+
 # Effort "plan"
 
 
