@@ -94,6 +94,8 @@ class ReLAX(CounterfactualExplainer):
         "Predictive Models, CIKM 2022, https://arxiv.org/abs/2110.11960",
     )
 
+    training_: str
+
     def __init__(
         self,
         model: Any,
@@ -183,7 +185,6 @@ class ReLAX(CounterfactualExplainer):
     def _world(self, values: Values, rng: np.random.Generator) -> BlackBox:
         """What the agent is trained on: the model itself, or a world model of it within `query_budget`."""
         self.world_model_: WorldModel | None = None
-        self.training_: str
         mode = self._training()
         if mode == "model":
             return self._the_model(values, "")

@@ -21,10 +21,10 @@ def write_report(folder: Folder, path: Path, *, quick: bool) -> dict[str, pd.Dat
     tables = {name: folder.read(name) for name in TABLES if folder.has(name)}
     if not tables:
         raise InputError(f"{folder.path} holds no results; `relax-plugin reproduce` makes them.")
-    covid, before = folder.covid(), folder.verdicts_before()
+    about, covid, before = folder.about(), folder.covid(), folder.verdicts_before()
     decided = verdict(tables, covid, before)
     changes = changed(decided, before)
-    write_text(path, render(tables, folder.about(), quick=quick, covid=covid, changes=changes))
+    write_text(path, render(tables, about, quick=quick, covid=covid, changes=changes))
     folder.write(VERDICTS, decided[COLUMNS])
     return tables
 
