@@ -13,7 +13,7 @@ import pandas as pd
 
 from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 from relax_plugin.columns import EXACT, dtype_from_text, dtype_text
-from relax_plugin.errors import InputError, NotFittedError, SavedFileError
+from relax_plugin.errors import InputError, SavedFileError
 from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.inference import refuse_unknown
 from relax_plugin.tables import array_dtype, as_array
@@ -171,20 +171,12 @@ class Counterfactuals:
         cf_id : int
             Which of the query's counterfactuals.
         """
-        from relax_plugin.search.steps import ordered_steps
+        from relax_plugin.search.steps import model_of, ordered_steps
 
         self._refuse_unknown_query(query)
         if not isinstance(cf_id, int | np.integer) or not 0 <= cf_id < self.found.shape[1]:
             raise InputError(f"there is no counterfactual {cf_id!r}; a query has {self.found.shape[1]}, from 0 on.")
-        blackbox = self.blackbox
-        if explainer is not None:
-            blackbox = getattr(explainer, "blackbox_", None)
-            if blackbox is None or blackbox.space is None:
-                raise NotFittedError(f"steps needs a fitted explainer, and {type(explainer).__name__} is none.")
-            self.space.refuse_other_features(blackbox.space)
-        if blackbox is None:
-            raise InputError("a result from a file, and a copy, has no model to ask; give steps(query, explainer).")
-        return ordered_steps(self, blackbox, int(query), int(cf_id))
+        return ordered_steps(self, model_of(self, explainer), int(query), int(cf_id))
 
     def to_array(self) -> Array:
         """The counterfactuals as an array (queries, slots, features), NaN where nothing was found.

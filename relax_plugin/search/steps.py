@@ -9,7 +9,7 @@ import pandas as pd
 
 from relax_plugin.arrays import Floats, Integers, Values
 from relax_plugin.blackbox import BlackBox
-from relax_plugin.errors import InputError
+from relax_plugin.errors import InputError, NotFittedError
 from relax_plugin.results import Counterfactuals, shown
 
 MOST_CHANGES = 50  # that are put in order: the model is asked half the square of it
@@ -67,6 +67,19 @@ class Steps:
 
     def _remarks(self) -> list[str]:
         return [self.note] * bool(self.note) + [f"(Model rows asked for the order: {self.rows}.)"] * bool(self.rows)
+
+
+def model_of(result: Counterfactuals, explainer: Any) -> BlackBox:
+    """The model to ask: the explainer's, if one is given, else that of the result."""
+    if explainer is None:
+        if result.blackbox is None:
+            raise InputError("a result from a file, and a copy, has no model to ask; give steps(query, explainer).")
+        return result.blackbox
+    blackbox = getattr(explainer, "blackbox_", None)
+    if not isinstance(blackbox, BlackBox) or blackbox.space is None:
+        raise NotFittedError(f"steps needs a fitted explainer, and {type(explainer).__name__} is none.")
+    result.space.refuse_other_features(blackbox.space)
+    return blackbox
 
 
 def ordered_steps(result: Counterfactuals, blackbox: BlackBox, query: int, cf_id: int) -> Steps:
