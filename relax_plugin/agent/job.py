@@ -58,5 +58,5 @@ def describe_job(
     if searches and world is not None and config.steps is None and not misled:
         why = f"the agent was not trained, since {found or 'there are no rows to be solved'}"
         return Job(False, chosen, f"{why}; config=ReLAXConfig(steps=...) trains it")
-    seen = f"a {sight}-sighted agent was trained"
+    seen = f"the agent is {sight}-sighted"
     return Job(True, chosen, f"{seen}, since {found}" if found and config.sight == "auto" else seen)

@@ -36,7 +36,7 @@ def sight_of(explainer):
 def test_where_steps_show_the_way_an_agent_that_is_followed_is_near_sighted():
     explainer = fitted(effort="policy")
     assert sight_of(explainer) == "near" and explainer.history_.rows
-    assert "a near-sighted agent was trained, since looking one step ahead solves" in explainer.training_
+    assert "the agent is near-sighted, since looking one step ahead solves" in explainer.training_
 
 
 @pytest.mark.slow
@@ -44,7 +44,7 @@ def test_where_steps_show_the_way_an_agent_that_is_followed_is_near_sighted():
 def test_where_steps_mislead_a_far_sighted_agent_is_trained(effort):
     explainer = fitted(three_together, effort=effort)
     assert sight_of(explainer) == "far" and explainer.history_.rows
-    assert "a far-sighted agent was trained, since looking one step ahead solves" in explainer.training_
+    assert "the agent is far-sighted, since looking one step ahead solves" in explainer.training_
 
 
 @pytest.mark.slow
@@ -63,7 +63,7 @@ def test_where_steps_mislead_a_far_sighted_agent_is_trained(effort):
 def test_how_far_it_looks(model, options, sight):
     explainer = fitted(model, **options)
     assert sight_of(explainer) == sight
-    assert f"a {sight}-sighted agent was trained" in explainer.training_
+    assert f"the agent is {sight}-sighted" in explainer.training_
     if options.get("config", AS_IT_PAYS).discount == 0.5:
         assert explainer.config_.discount == 0.5
 

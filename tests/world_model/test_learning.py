@@ -230,7 +230,7 @@ def test_training_on_the_model_costs_every_step(options):
     explainer = fitted(model, **options)
     assert explainer.fit_rows_ == model.rows > 256 + 10 * 48
     assert [len(batch) for batch in model.seen].count(48) == 10
-    assert explainer.world_model_ is None and explainer.training_.startswith("on the model; a ")
+    assert explainer.world_model_ is None and explainer.training_.startswith("on the model; the agent is ")
 
 
 @pytest.mark.slow
@@ -386,5 +386,5 @@ def test_a_file_without_a_world_model_is_read(tmp_path):
     explainer = fitted(training="model")
     explainer.save(tmp_path / "agent")
     loaded = ReLAX.load(tmp_path / "agent", model=two_class_probabilities)
-    assert loaded.world_model_ is None and loaded.training_ == "on the model; a near-sighted agent was trained"
+    assert loaded.world_model_ is None and loaded.training_ == "on the model; the agent is near-sighted"
     same_answers(explainer.explain(QUERIES), loaded.explain(QUERIES))
