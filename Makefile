@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TYPECHECK := .typecheck
 BENCH_OUTPUT := .bench
+LIVE := .live
 
 # What `make quick` runs: pyproject.toml says what each marker means.
 QUICK := not slow and not browser and not install and not dask
@@ -27,9 +28,10 @@ endif
 OLDEST_PYTHON := $(shell sed -n 's/^requires-python = ">=\(.*\)"$$/\1/p' pyproject.toml)
 PYTHONS := $(shell sed -n 's/^ *"Programming Language :: Python :: \(3\..*\)",$$/\1/p' pyproject.toml)
 MINIMUM := .venv-minimum
+HOSTS := .venv-hosts
 
 .DEFAULT_GOAL := test
-.PHONY: venv demo test quick minimum pythons lint types unit bench fuzz mutants figures reproduce lessons docs tables clean
+.PHONY: venv demo test quick minimum hosts pythons lint types unit bench fuzz mutants figures reproduce lessons notebooks docs tables screens clean
 
 venv: $(STAMP)
 
@@ -59,6 +61,14 @@ $(MINIMUM)/minimum.txt: pyproject.toml .ci/minimum_versions.py
 	test -x $(MINIMUM)/bin/python || (python=$$(.ci/python_of $(OLDEST_PYTHON)) && $$python -m venv $(MINIMUM))
 	$(MINIMUM)/bin/python .ci/minimum_versions.py > $@.part
 	mv $@.part $@
+
+# The face of explainerdashboard, which does not allow our numpy: in an environment with an older one.
+hosts:
+	test -x $(HOSTS)/bin/python || $(PYTHON) -m venv $(HOSTS)
+	sed 's/^numpy==.*/numpy==2.3.5/' $(CONSTRAINTS) > $(HOSTS)/constraints.txt
+	$(HOSTS)/bin/python -m pip install --quiet -e '.[dev,dashboard]' -c $(HOSTS)/constraints.txt
+	$(HOSTS)/bin/python -m pip check
+	$(HOSTS)/bin/python -m pytest tests/adapters/test_explainerdashboard.py
 
 # The other supported Pythons, those of them that the machine has.
 pythons:
@@ -109,8 +119,14 @@ reproduce: venv
 lessons: venv
 	$(BIN)/python examples/render.py
 
+# The lessons as notebooks beside the scripts, run: what GitHub and Colab open. Tests say when they are not current.
+notebooks: venv
+	$(BIN)/python examples/notebooks.py
+
 # The documentation as a web site in site/, without a network: every link of it is checked, and a warning is an error.
+# The pages of the gallery are made first, some minutes, unless nothing has changed since.
 docs: venv
+	$(BIN)/python docs/live.py $(LIVE)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 # The tables and the picture of README.md and docs/, from the results in docs/results: never typed.
@@ -118,5 +134,10 @@ tables: venv
 	$(BIN)/python docs/tables.py
 	$(BIN)/python docs/pictures.py
 
+# The photographs of README.md and of the gallery, anew: needs Chromium.
+screens: venv
+	$(BIN)/python docs/live.py $(LIVE)
+	$(BIN)/python docs/screens.py $(LIVE)
+
 clean:
-	rm -rf build dist $(TYPECHECK) $(BENCH_OUTPUT) lessons site .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks *.egg-info
+	rm -rf build dist $(LIVE) $(TYPECHECK) $(BENCH_OUTPUT) lessons site .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks *.egg-info

@@ -1,21 +1,23 @@
 """Alibi's face: any explainer with the manners of `CounterfactualRLTabular`, without importing alibi.
 
-Code written for alibi's explainer runs on unchanged after the line that constructs it. No autoencoder is needed.
+Code written for alibi's explainer runs on once the name of the class is changed. No autoencoder is needed: what is said
+about it is set aside, with a warning.
 """
 
-import json
 import logging
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from relax_plugin.adapters import alibi_files
+from relax_plugin.adapters.alibi_files import Explanation
 from relax_plugin.arrays import Array
-from relax_plugin.base import CounterfactualExplainer, make_explainer
+from relax_plugin.base import BlackBox, CounterfactualExplainer, make_explainer
 from relax_plugin.errors import ConstraintError, GoalError, InputError, NotFittedError, UnknownNameError, did_you_mean
 from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.goal import Goal
@@ -26,60 +28,87 @@ Condition = Mapping[str, Sequence[Any]]
 logger = logging.getLogger(__name__)
 
 
-@dataclass
-class Explanation:
-    """What `explain` gives: `meta` and `data`, whose keys are attributes too (`explanation.cf["X"]`)."""
-
-    meta: dict[str, Any]
-    data: dict[str, Any]
-    counterfactuals: Counterfactuals | None = field(default=None, repr=False, compare=False)  # not in the JSON
-
-    def __post_init__(self) -> None:
-        self.__dict__.update({**self.data, **self.meta})
-
-    def __getitem__(self, key: str) -> Any:
-        return getattr(self, key)
-
-    def to_json(self) -> str:
-        """`meta` and `data` as JSON text, arrays as lists and what JSON does not know as text."""
-        plain = {"meta": self.meta, "data": self.data}
-        return json.dumps(plain, default=lambda value: value.tolist() if hasattr(value, "tolist") else repr(value))
-
-    @classmethod
-    def from_json(cls, jsonrepr: str) -> "Explanation":
-        """Read what `to_json` wrote; arrays stay lists, as with alibi."""
-        read = json.loads(jsonrepr)
-        if not isinstance(read, dict) or not {"meta", "data"} <= set(read):
-            raise InputError("this JSON is no explanation: an object with 'meta' and 'data' is needed.")
-        return cls(read["meta"], read["data"])
-
-
 class ReLAXTabular:
     """Counterfactuals of any registered explainer in place of alibi's `CounterfactualRLTabular`.
 
-    The predictor takes arrays and answers (n, classes), as alibi has it, or is whatever `BlackBox` reads. As alibi has
-    them, too: `feature_names`, the names of a column's codes (`category_map`), `immutable_features`, and how far a
-    feature may fall and rise, in shares of its range (`ranges`). `explainer` is a name of the registry, with `options`
-    and `seed`, or in place of all of these an explainer with model and space; a fitted one needs no `fit`.
+    The arguments are alibi's, in alibi's order. Those about its autoencoder, its networks and their training have no
+    place here: they are kept in `params`, and one warning names them.
+
+    Parameters
+    ----------
+    predictor : callable
+        Takes arrays and answers (n, classes), as alibi has it, or numbers (n, 1); or is whatever `BlackBox` reads.
+    feature_names, category_map, immutable_features, ranges
+        As alibi has them: the names of the columns, the names of a column's codes, what may not change, and how far a
+        number may fall and rise, in shares of its range.
+    seed : int
+        Of the explainer.
+    explainer : str or CounterfactualExplainer
+        A name of the registry, with `options`, or in place of all of these an explainer with model and space; a fitted
+        one needs no `fit`.
+    options : mapping, optional
+        Of the explainer of that name. A regressor's default "goal" is a shift of half a standard deviation of its
+        answers to the training rows.
+    tolerance : float, optional
+        How far from `Y_t` the answer of a regressor may be; by default a tenth of that standard deviation.
     """
 
     def __init__(
         self,
         predictor: Any = None,
-        *,
+        encoder: Any = None,
+        decoder: Any = None,
+        encoder_preprocessor: Any = None,
+        decoder_inv_preprocessor: Any = None,
+        coeff_sparsity: float | None = None,
+        coeff_consistency: float | None = None,
         feature_names: Sequence[str] = (),
         category_map: Mapping[int, Sequence[str]] | None = None,
         immutable_features: Iterable[str] | None = None,
         ranges: Mapping[str, Sequence[float]] | None = None,
+        weight_num: float | None = None,
+        weight_cat: float | None = None,
+        latent_dim: int | None = None,
+        backend: str | None = None,
+        seed: int = 0,
+        *,
         explainer: str | CounterfactualExplainer = "relax-global",
         options: Mapping[str, Any] | None = None,
-        seed: int = 0,
+        tolerance: float | None = None,
+        act_noise: float | None = None,
+        act_low: float | None = None,
+        act_high: float | None = None,
+        replay_buffer_size: int | None = None,
+        batch_size: int | None = None,
+        num_workers: int | None = None,
+        shuffle: bool | None = None,
+        exploration_steps: int | None = None,
+        update_every: int | None = None,
+        update_after: int | None = None,
+        train_steps: int | None = None,
+        reward_func: Any = None,
+        postprocessing_funcs: Any = None,
+        conditional_func: Any = None,
+        conditional_vector: Any = None,
+        callbacks: Any = None,
+        actor: Any = None,
+        critic: Any = None,
+        optimizer_actor: Any = None,
+        optimizer_critic: Any = None,
+        lr_actor: float | None = None,
+        lr_critic: float | None = None,
+        actor_hidden_dim: int | None = None,
+        critic_hidden_dim: int | None = None,
+        sparsity_loss: Any = None,
+        consistency_loss: Any = None,
     ) -> None:
+        aside = alibi_files.set_aside(locals())
         self.predictor, self.explainer, self.seed, self.options = predictor, explainer, seed, dict(options or {})
         self.feature_names, self.immutable_features = list(feature_names), list(immutable_features or [])
         self.category_map = {int(column): list(names) for column, names in (category_map or {}).items()}
         self.ranges = {name: (float(low), float(high)) for name, (low, high) in (ranges or {}).items()}
         self.parts = {name: ends for name, ends in self.ranges.items() if -1 < ends[0] < 0 or 0 < ends[1] < 1}
+        self.tolerance, self.spread = tolerance, 0.0
         names = ("feature_names", "category_map", "immutable_features", "ranges", "options", "seed")
         said: dict[str, Any] = {name: getattr(self, name) for name in names}
         own = isinstance(explainer, CounterfactualExplainer)
@@ -89,21 +118,61 @@ class ReLAXTabular:
             raise InputError("category_map, immutable_features and ranges need feature_names.")
         if isinstance(explainer, CounterfactualExplainer) and hasattr(explainer, "blackbox_"):
             self.explainer_ = explainer
-        params = {"explainer": type(explainer).__name__ if own else explainer, **said}
-        self.meta = {"name": type(self).__name__, "type": ["blackbox"], "explanations": ["local"], "params": params}
+        name = type(explainer).__name__ if own else explainer
+        self.params = {"explainer": name, **said, "tolerance": tolerance, "predictor": predictor, **aside}
+        self.meta: dict[str, Any] = {"name": type(self).__name__, "type": ["blackbox"], "explanations": ["local"]}
+        self.meta["params"] = alibi_files.described(self.params)
         self.meta["version"] = sys.modules["relax_plugin"].__version__
 
     def fit(self, X: Rows) -> Self:
         """Train on the rows the predictor was trained on."""
         if isinstance(self.explainer, str):
-            options = {"seed": self.seed, **self.options}
-            made = make_explainer(self.explainer, self.predictor, self._space(X), **options)
+            model, options = self._model(X), {"seed": self.seed, **self.options}
+            if model is not self.predictor and "goal" not in options:
+                options["goal"] = Goal.shift(float(np.std(self.predictor(np.asarray(X)))) / 2)
+            made = make_explainer(self.explainer, model, self._space(X), **options)
         else:
             made = clone(self.explainer)
             if self.predictor is not None:  # by `reset_predictor`
                 made.set_params(model=self.predictor)
         self.explainer_ = made.fit(X)
+        if made.blackbox_.task == "regression":
+            self.spread = float(np.std(made.known_[1].output))
         return self
+
+    def _model(self, X: Rows) -> Any:
+        """The predictor; as alibi has it, one that answers (n, 1) is a regressor."""
+        wrapped = _regressor(self.predictor)
+        if wrapped is self.predictor or np.shape(self.predictor(np.asarray(X)[:2]))[1:] != (1,):
+            return self.predictor
+        return wrapped
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted explainer without its predictor into a folder, as data that runs nothing when loaded.
+
+        What was set aside is not written. Only ReLAX learns something that a file could hold.
+        """
+        names = ("feature_names", "category_map", "immutable_features", "ranges", "seed", "tolerance", "spread", "meta")
+        settings = {name: getattr(self, name) for name in names}
+        fitted = getattr(self, "explainer_", None)
+        settings["regression"] = fitted is not None and fitted.blackbox_.task == "regression"
+        alibi_files.write(path, settings, fitted)
+
+    @classmethod
+    def load(cls, path: str | Path, predictor: Any) -> Self:
+        """Read what `save` wrote, for the predictor it was fitted to; nothing in the files is executed."""
+        settings = alibi_files.read(path)
+        model = _regressor(predictor) if settings["regression"] else predictor
+        made = cls(explainer=alibi_files.read_explainer(path, model), tolerance=settings["tolerance"])
+        made.feature_names, made.immutable_features = settings["feature_names"], settings["immutable_features"]
+        made.category_map = {int(column): names for column, names in settings["category_map"].items()}
+        made.ranges = {name: (low, high) for name, (low, high) in settings["ranges"].items()}
+        made.parts = {name: ends for name, ends in made.ranges.items() if -1 < ends[0] < 0 or 0 < ends[1] < 1}
+        made.seed, made.spread, made.meta = settings["seed"], settings["spread"], settings["meta"]
+        made.params = {**settings["meta"]["params"], "predictor": predictor}
+        if made.meta["version"] != sys.modules["relax_plugin"].__version__:
+            logger.warning("this explainer was saved by version %s", made.meta["version"])
+        return made
 
     def explain(
         self,
@@ -118,11 +187,12 @@ class ReLAXTabular:
     ) -> Explanation:
         """Counterfactuals of the rows.
 
-        `Y_t` are positions of the classes to reach, one or one a row, or (n, classes) with the largest meant; None: any
-        other class, or the explainer's own goal. `C` are conditions, one or one a row: a number's least and greatest
-        change, a category's accepted names. With `diversity`, up to `num_samples` of a single row.
-        `batch_size`, `patience` and `tolerance` have no effect. As with alibi, a row without counterfactual shows by
-        its class: `cf` holds the row itself and its own class; `explanation.counterfactuals.status` says why.
+        `Y_t` are positions of the classes to reach, one or one a row, or (n, classes) with the largest meant; of a
+        regressor the numbers to come near to, as near as the constructor's `tolerance`. None: any other class, or the
+        explainer's own goal. `C` are conditions, one or one a row: a number's least and greatest change, a category's
+        accepted names. With `diversity`, up to `num_samples` of a single row. `batch_size`, `patience` and the
+        `tolerance` given here have no effect. As with alibi, a row without counterfactual shows by its class: `cf`
+        holds the row itself and its own class; `explanation.counterfactuals.status` says why.
         """
         if not hasattr(self, "explainer_"):
             raise NotFittedError("this explainer is not fitted; call fit(X) with the training rows first.")
@@ -131,7 +201,8 @@ class ReLAXTabular:
             raise InputError(f"diverse counterfactuals are for a single row, and there are {len(X)}.")
         target, space = self._positions(Y_t, len(X)), self.explainer_.space_
         if space.container == "frame" and isinstance(X, np.ndarray):
-            X = space.model_input(space.values(X))  # the dtypes of the rows it was fitted to
+            known, values = space.taking_in(X)
+            X = known.model_input(values)  # the dtypes of the rows it was fitted to
         made = self._counterfactuals(X, target, C or [{}], num_samples if diversity else 1)
         query, slot = np.nonzero(made.found if diversity else np.ones_like(made.found))
         met = made.found[query, slot]
@@ -141,7 +212,7 @@ class ReLAXTabular:
         after = np.where(met, made.after[query, slot], made.before[query])
         data = {
             "orig": {"X": np.asarray(X), "class": self._codes(made.before)},
-            "cf": {"X": _delivered(space, values, taken(X, query)), "class": self._codes(after)},
+            "cf": {"X": _delivered(made.space, values, taken(X, query)), "class": self._codes(after)},
             "target": None if target is None else target[:, None],
             "condition": C,
         }
@@ -150,8 +221,10 @@ class ReLAXTabular:
     def reset_predictor(self, predictor: Any) -> None:
         """Explain another model from now on, with what was learned of the one before; the classes must be the same."""
         if hasattr(self, "explainer_"):
-            self.explainer_ = self.explainer_.for_model(predictor)  # one that was handed in stays as it is
-        self.predictor = predictor
+            model = _regressor(predictor) if self.explainer_.blackbox_.task == "regression" else predictor
+            self.explainer_ = self.explainer_.for_model(model)  # one that was handed in stays as it is
+        self.predictor = self.params["predictor"] = predictor
+        self.meta = {**self.meta, "params": alibi_files.described(self.params)}
 
     def _space(self, X: Rows) -> FeatureSpace | None:
         """The space of the rows as alibi describes it; None if it was not described."""
@@ -177,7 +250,9 @@ class ReLAXTabular:
             return None
         known, targets = self.explainer_.blackbox_.classes, np.asarray(Y_t)
         if known is None:
-            raise GoalError("a regressor has no classes; leave Y_t out and give the explainer a goal.")
+            if targets.size not in (1, n) or not np.isfinite(targets.astype(float)).all():
+                raise GoalError(f"Y_t is {Y_t}; one number to reach, or one for each of {n} rows, is needed.")
+            return np.broadcast_to(targets.astype(float).reshape(-1), n)
         targets = targets.argmax(axis=1) if targets.ndim == 2 and targets.shape[1] > 1 else targets.reshape(-1)
         if len(targets) not in (1, n) or not np.isin(targets, np.arange(len(known))).all():
             raise GoalError(f"Y_t is {Y_t}; one position in {known}, or one for each of {n} rows, is needed.")
@@ -187,19 +262,32 @@ class ReLAXTabular:
         """Rows with the same limits are explained together; without conditions that is all of them."""
         if len(C) not in (1, len(X)):
             raise InputError(f"there are {len(C)} conditions for {len(X)} rows; give one, or one a row.")
-        explainer, known = self.explainer_, self.explainer_.blackbox_.classes
-        goals = None if target is None else np.asarray(known)[target]
+        explainer = self.explainer_
         if not any(C) and not self.parts:
-            return explainer.explain(X, goal=None if goals is None else Goal.to(goals), n=n)
+            return explainer.explain(X, goal=self._goal(target), n=n)
         groups: dict[Any, list[int]] = {}
-        for row, values in enumerate(explainer.space_.values(X)):
+        known_space, start = explainer.space_.taking_in(X)
+        explainer = explainer.for_space(known_space)  # so that a cell is the same place in every part
+        for row, values in enumerate(start):
             groups.setdefault(self._limits(C[row if len(C) > 1 else 0], values), []).append(row)
         parts = []
         for limits, rows in groups.items():
             free = [f.name for f in explainer.space_.features if not f.immutable and (f.name, ()) not in limits]
-            bounds, goal = {name: b for name, b in limits if b}, None if goals is None else Goal.to(goals[rows])
+            bounds, goal = {name: b for name, b in limits if b}, self._goal(None if target is None else target[rows])
             parts.append(explainer.explain(taken(X, rows), goal=goal, n=n, vary=free, bounds=bounds))
         return concatenate(parts, X, order=np.argsort(np.concatenate([*groups.values()])))
+
+    def _goal(self, target: Array | None) -> Goal | None:
+        """To reach the classes at these positions, or to come near these numbers."""
+        if target is None:
+            return None
+        known = self.explainer_.blackbox_.classes
+        if known is not None:
+            return Goal.to(np.asarray(known)[target])
+        tolerance = self.spread / 10 if self.tolerance is None else self.tolerance
+        if not tolerance > 0:
+            raise GoalError(f"tolerance is {tolerance}; say how far from Y_t an answer may be, above 0.")
+        return Goal.between(target - tolerance, target + tolerance)
 
     def _limits(self, condition: Mapping[Any, Sequence[Any]], row: Array) -> tuple[tuple[Any, tuple[Any, ...]], ...]:
         """What one row may change to, by feature; () where it may not change at all."""
@@ -230,11 +318,25 @@ class ReLAXTabular:
         return np.asarray(answers if blackbox.classes is None else blackbox.codes(answers).astype(int)).reshape(-1, 1)
 
 
+def load_explainer(path: str | Path, predictor: Any) -> ReLAXTabular:
+    """Read what `ReLAXTabular.save` wrote, as `alibi.saving.load_explainer` does."""
+    return ReLAXTabular.load(path, predictor)
+
+
+def _regressor(predictor: Any) -> Any:
+    """A function that answers numbers as a model; what is a model already stays as it is."""
+    known = isinstance(predictor, BlackBox) or hasattr(predictor, "predict")
+    return predictor if known else BlackBox(predictor, task="regression")
+
+
 def _delivered(space: FeatureSpace, values: Array, queries: Rows) -> Array:
     """The values as an array of the user's cells; `restore` does this for any dtype, but numbers need no frame."""
     array = np.asarray(queries)
-    if array.dtype.kind not in "iuf":
+    if array.dtype.kind not in "iuf" or not space.is_plain:
         return np.asarray(space.restore(values, queries))
     cells = space.numbers(values)
     cast = cells.astype(array.dtype)
-    return cast if np.array_equal(cast, cells) else cells
+    return cast if np.array_equal(cast, cells, equal_nan=True) else cells
+
+
+__all__ = ["Explanation", "ReLAXTabular", "load_explainer"]

@@ -1,10 +1,15 @@
-"""DiCE's face: any explainer of the registry as an explainer of dice-ml, and a `Dice` that knows them by name."""
+"""DiCE's face: any explainer of the registry as an explainer of dice-ml, by its name in `dice_ml.Dice` or in ours.
+
+`install()` teaches `dice_ml.Dice` the names of the registry, `uninstall()` takes that back, and `with installed():`
+does both; `Dice` here is a class of its own that knows them and leaves DiCE alone.
+"""
 
 import inspect
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from importlib import import_module
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from threading import Lock
 from typing import Any, Self
 
 import numpy as np
@@ -13,59 +18,30 @@ import pandas as pd
 from relax_plugin.adapters.dice_interfaces import (
     AskedModel,
     fitting,
+    is_carried,
+    may_lack,
     moved_in,
+    named_features,
     refuse_doubtful,
     space_for,
-    training_values,
+    training_rows,
     with_ends,
 )
-from relax_plugin.arrays import Array
+from relax_plugin.adapters.dice_request import BY_DEVIATION, ONLY_THE_CLASS, Request, check_tuning, known_objective
 from relax_plugin.base import CounterfactualExplainer, list_explainers, make_explainer
-from relax_plugin.errors import ColumnError, InputError, MissingExtraError, UnknownNameError, did_you_mean
-from relax_plugin.features import FeatureSpace
+from relax_plugin.errors import ColumnError, InputError, MissingExtraError, did_you_mean
 from relax_plugin.goal import Goal
 from relax_plugin.results import Counterfactuals
 
 try:
     from dice_ml import dice
+    from dice_ml.constants import SamplingStrategy
     from dice_ml.counterfactual_explanations import CounterfactualExplanations
-    from dice_ml.diverse_counterfactuals import CounterfactualExamples
     from dice_ml.explainer_interfaces.explainer_base import ExplainerBase
 except ImportError as missing:
     raise MissingExtraError("DiCE's face needs dice-ml: pip install 'relax-plugin[dice]'.") from missing
 
-ONLY_THE_CLASS = 0.5  # DiCE's default stopping_threshold
-
-
-@dataclass(frozen=True)
-class Request:
-    """What DiCE is asked for, in its own words and with its own defaults."""
-
-    total_CFs: int
-    desired_class: Any = "opposite"
-    desired_range: Sequence[float] | None = None
-    permitted_range: Mapping[str, Sequence[Any]] | None = None
-    features_to_vary: Any = "all"
-    stopping_threshold: float = ONLY_THE_CLASS
-    posthoc_sparsity_param: float | None = 0.1
-    posthoc_sparsity_algorithm: str = "linear"
-    verbose: bool = False
-    random_seed: int | None = None
-
-    @property
-    def vary(self) -> Any:
-        """The features that may change; None for all of them."""
-        if not isinstance(self.features_to_vary, str):
-            return self.features_to_vary
-        if self.features_to_vary != "all":
-            name = self.features_to_vary
-            raise InputError(f"features_to_vary is {name!r}; give 'all' or a list: [{name!r}].")
-        return None
-
-    @property
-    def min_probability(self) -> float | None:
-        """The least probability of the desired class; None if the class is enough."""
-        return None if self.stopping_threshold == ONLY_THE_CLASS else self.stopping_threshold
+from relax_plugin.adapters.dice_examples import LaterExamples, Tables
 
 
 class ReLAXDice(ExplainerBase):  # type: ignore[misc]
@@ -87,9 +63,11 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         names = data_interface.feature_names
         if isinstance(explainer, str):
             explainer = make_explainer(explainer, AskedModel(model_interface, names), seed=seed, **(options or {}))
-        elif options or not hasattr(explainer, "space_") or set(explainer.space_.names) != set(names):
-            raise InputError(f"an explainer must be fitted to the features {names}; options go with a name only.")
-        elif getattr(explainer.model, "model", explainer.model) is not model_interface.model:
+        elif options or not hasattr(explainer, "space_") or set(explainer.space_.columns) != set(names):
+            raise InputError(f"an explainer must be fitted to the columns {names}; options go with a name only.")
+        elif all(
+            one is not model_interface.model for one in (explainer.model, getattr(explainer.model, "model", None))
+        ):
             raise InputError(f"this {type(explainer).__name__} explains another model than DiCE's interface has.")
         self.explainer, self.fitted = explainer, hasattr(explainer, "space_")
         self.own_space = not self.fitted  # the space of one that is handed over stands; else ranges may be widened
@@ -103,12 +81,13 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         """
         if self.model.model_type == "regressor" and self.explainer.goal is None:
             self.explainer.set_params(goal=Goal.between(*self.infer_target_cfs_range(desired_range)))
-        values, space = training_values(self.data_interface, self.explainer.seed)
+        space, training = training_rows(self.data_interface, self.explainer.seed, rows)
+        known, values = space.taking_in(training)
         if rows is None:
             refuse_doubtful(space)
         else:
-            space = FeatureSpace([fitting(f, rows[f.name]) if f.categories else f for f in space.features])
-        self.explainer.set_params(space=space).fit(space.model_input(values))
+            known = known.with_features(fitting(f, rows[f.name]) if f.categories else f for f in known.features)
+        self.explainer.set_params(space=known).fit(known.model_input(values))
         self.fitted = True
         return self
 
@@ -125,19 +104,28 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         posthoc_sparsity_algorithm: str = "linear",
         verbose: bool = False,
         random_seed: int | None = None,
+        feature_weights: Any = BY_DEVIATION,
+        proximity_weight: float | None = None,
+        sparsity_weight: float | None = None,
         **tuning: Any,
     ) -> Any:
         """Counterfactuals of all queries, found side by side. The parameters are DiCE's; what there is to say:
 
-        - `query_instances` may be dicts too. A query that is as desired already is the first of `total_CFs`.
+        - `query_instances` may be dicts too. A query that is as desired already is the first of `total_CFs`. A column
+          with the outcome is dropped with a warning.
         - `total_CFs` are the most: there are fewer where a further one would contain or nearly repeat another.
         - `desired_class`: a whole number is the position of a class, as with DiCE; anything else is its label.
         - `permitted_range` may exceed the training data; a cell outside it moves to the nearest end or first choice.
         - `stopping_threshold` is the least probability of the desired class; one half asks for the class alone.
         - `posthoc_sparsity_param`, `posthoc_sparsity_algorithm` and `verbose` are checked, but without effect: to take
           back what is not needed is the explainer's own affair, so `final_cfs_df_sparse` equals `final_cfs_df`.
-        - `random_seed` is the explainer's seed for this call. Options of DiCE's own methods (`proximity_weight`,
-          `sample_size`, ...) are left aside with a warning.
+        - `random_seed` is the explainer's seed for this call.
+        - `feature_weights`: a dict says what one standard deviation of a number costs, or another category, in this
+          call: larger is dearer, and of features that it does not name it is 1. "inverse_mad" gives all the same say.
+        - `proximity_weight` above `sparsity_weight` asks for the closest counterfactuals, below it for those with the
+          fewest changes; one that is not given weighs 0.2, as in DiCE's genetic search. If they weigh the same, the
+          explainer's own objective holds. An explainer that knows only the sparsest says so by a warning.
+        - Other options of DiCE's own methods (`sample_size`, ...) are left aside with a warning.
         """
         request = Request(
             total_CFs=total_CFs,
@@ -150,10 +138,16 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
             posthoc_sparsity_algorithm=posthoc_sparsity_algorithm,
             verbose=verbose,
             random_seed=random_seed,
+            feature_weights=feature_weights,
+            proximity_weight=proximity_weight,
+            sparsity_weight=sparsity_weight,
         )
         queries = self._read(query_instances)
-        self._validate_counterfactual_configuration(queries, **vars(request))
-        _check_tuning(tuning)
+        # DiCE refuses missing cells; here a query may lack what rows of the data lack, or whatever the explainer takes.
+        lacking = queries.columns if not self.own_space else may_lack(self.data_interface)
+        checked = queries.drop(columns=[name for name in lacking if name in queries])
+        self._validate_counterfactual_configuration(checked, **vars(request))
+        check_tuning(tuning, inspect.signature(self.generate_counterfactuals).parameters)
         examples = self._explain(queries, request) if len(queries) else []
         if not examples or self.total_cfs_found == 0:
             self._check_any_counterfactuals_computed([])  # raises
@@ -174,7 +168,13 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         frame: pd.DataFrame = self.data_interface.query_instance_to_df(query_instances).reset_index(drop=True)
         if not isinstance(query_instances, pd.DataFrame):  # a 3 in a dict does not ask for whole numbers only
             frame = frame.astype({n: float for n, d in self.data_interface.get_decimal_precisions("dict").items() if d})
-        return frame
+        outcome, given = self.data_interface.outcome_name, query_instances
+        named = [one for one in (given if isinstance(given, list) else [given]) if isinstance(one, pd.DataFrame | dict)]
+        if any(outcome in one for one in named):
+            told = f"the queries have {outcome!r}, which is the outcome and no feature: it is dropped."
+            warnings.warn(told, stacklevel=3)
+        features: pd.DataFrame = frame.drop(columns=outcome, errors="ignore")
+        return features
 
     def _explain(self, queries: pd.DataFrame, request: Request) -> list[Any]:
         """DiCE's examples of each query."""
@@ -184,10 +184,10 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         if not self.fitted:
             self.fit(queries, request.desired_range)
         space, bounds = space_for(self.explainer.space_, queries, permitted or {}, widened=self.own_space)
-        view = self.explainer.for_space(space)
+        view = self.explainer.for_space(space.with_costs(request.costs) if request.costs else space)
         if request.random_seed is not None:
             view.set_params(seed=request.random_seed)
-        rows = queries[space.names]
+        rows, vary = queries[space.columns], named_features(space, vary)
         start = moved_in(space, rows, vary, bounds)
         # What the model says to the queries as they were asked, if those are not the ones that are explained.
         before = None if start is rows else view.blackbox_.labels(view.blackbox_.confirm(rows).output)
@@ -202,7 +202,9 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
             goal = Goal.flip(min_probability=request.min_probability)
         else:
             goal = Goal.to([opposite[label] for label in before], min_probability=request.min_probability)
-        made, found = self._found(view, start, goal, request.total_CFs, {"vary": vary, "bounds": bounds})
+        objective = known_objective(request, view._objectives(), type(view).__name__)
+        wishes = {"vary": vary, "bounds": bounds, "objective": objective}
+        made, found = self._found(view, start, goal, request.total_CFs, wishes)
         answers = (made.before if before is None else before).tolist()
         tables = Tables.of(queries.assign(**{interface.outcome_name: answers}), found, interface)
         told = {
@@ -217,18 +219,18 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         return examples
 
     def _found(
-        self, view: CounterfactualExplainer, start: pd.DataFrame, goal: Goal, total: int, limits: Mapping[str, Any]
+        self, view: CounterfactualExplainer, start: pd.DataFrame, goal: Goal, total: int, wishes: Mapping[str, Any]
     ) -> tuple[Counterfactuals, pd.DataFrame]:
         """What the explainer made, and a table of what it found: a query that is as desired already, then others."""
 
         def table(made: Counterfactuals) -> pd.DataFrame:
             return made.frame.assign(**{self.data_interface.outcome_name: made.after[made.found].tolist()})
 
-        made = view.explain(start, goal=goal, n=max(total, 1), **limits)
+        made = view.explain(start, goal=goal, n=max(total, 1), **wishes)
         found, itself = table(made), np.flatnonzero(made.stage[:, 0] == "query")
         if total > 1 and len(itself):
             queries, goals = start.iloc[itself], goal.chunk(itself)
-            others = table(view.explain(queries, goal=goals, n=total - 1, besides_query=True, **limits))
+            others = table(view.explain(queries, goal=goals, n=total - 1, besides_query=True, **wishes))
             others = others.assign(query_id=itself[others["query_id"]], cf_id=others["cf_id"] + 1)
             found = pd.concat([found, others]).sort_values(["query_id", "cf_id"])
         return made, found[found["cf_id"] < total]
@@ -239,13 +241,20 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         missing = [name for name in interface.feature_names if name not in queries]
         if missing and queries.columns.isin(interface.feature_names).all():
             raise ColumnError(f"column {missing[0]!r} is missing; {did_you_mean(missing[0], queries.columns)}")
-        texts = queries[[name for name in interface.categorical_feature_names if name in queries]].astype(str)
+        names = [name for name in interface.categorical_feature_names if name in queries]
+        texts = pd.DataFrame({name: [str(cell) for cell in queries[name]] for name in names}, index=queries.index)
         if permitted is not None:
             permitted = {k: [str(c) for c in ends] if k in texts else ends for k, ends in permitted.items()}
         known = interface.permitted_range if permitted is None else interface.get_features_range()[1]
-        strange = [~texts[name].isin(known[name]).to_numpy() for name in texts]
+        for name in names:  # dates, missing cells and what an explainer that is handed over takes are not DiCE's affair
+            free = queries[name].isna().to_numpy() | is_carried(queries[name]) | (not self.own_space)
+            texts[name] = texts[name].where(~free, str(known[name][0]))
+        strange = [~texts[name].isin([str(category) for category in known[name]]).to_numpy() for name in texts]
         first = [int(np.any(strange, axis=0).argmax())]  # row 0 where nothing is strange
-        self.setup(vary, permitted, queries.iloc[first].drop(columns=texts.columns).join(texts.iloc[first]), None)
+        # DiCE looks for the text or for the cell itself, which is a number where private data list numpy's numbers.
+        shown = {name: texts[name] if isinstance(known[name][0], str) else queries[name] for name in names}
+        one = pd.DataFrame(shown, index=queries.index).iloc[first]
+        self.setup(vary, permitted, queries.iloc[first].drop(columns=texts.columns).join(one), None)
 
     def _wanted(self, desired: Any, labels: list[Any]) -> Any:
         """The label of the desired class; None for the opposite one."""
@@ -257,65 +266,74 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         return None if desired == "opposite" else labels[place]
 
 
+def _named_explainer(method: Any) -> str | None:
+    """The name in the registry of a `method` of `dice_ml.Dice`; None for DiCE's own methods and for unknown ones."""
+    if method == "relax":
+        return "relax-global"
+    own = (SamplingStrategy.Random, SamplingStrategy.Genetic, SamplingStrategy.KdTree, SamplingStrategy.Gradient)
+    return method if method not in own and method in list_explainers() else None
+
+
 class Dice(dice.Dice):  # type: ignore[misc]
     """In place of `dice_ml.Dice`: `method` may be "relax" or any name of the registry; the others are DiCE's own."""
 
     def __new__(cls, data_interface: Any, model_interface: Any, method: str | None = "relax", **kwargs: Any) -> Any:
-        if method != "relax" and method not in list_explainers():
+        name = _named_explainer(method)
+        if name is None:
             return dice.Dice(data_interface, model_interface, method, **kwargs)
-        return ReLAXDice(data_interface, model_interface, "relax-global" if method == "relax" else method, **kwargs)
+        return ReLAXDice(data_interface, model_interface, name, **kwargs)
 
 
-@dataclass(frozen=True)
-class Tables:
-    """All queries and all that was found, in DiCE's columns, from which the tables of each query are cut."""
+class _Installation:
+    """Whether `dice_ml.Dice` knows the registry: for good, by `install`, or while blocks of `installed` run."""
 
-    queries: pd.DataFrame
-    found: pd.DataFrame
-    ends: Array  # query q has the rows from ends[q] to ends[q + 1] of those found
+    def __init__(self) -> None:
+        self.lock, self.for_good, self.blocks = Lock(), False, 0
+        self.own = dice.Dice.decide_implementation_type
 
-    @classmethod
-    def of(cls, queries: pd.DataFrame, found: pd.DataFrame, interface: Any) -> "Tables":
-        columns = [*interface.feature_names, interface.outcome_name]
-        ends = np.searchsorted(found["query_id"], np.arange(len(queries) + 1))
-        # Every table has an index of its own, from 0 on, so that cutting it out is all there is to do.
-        numbered = found[columns].set_axis(pd.Index(found.groupby("query_id").cumcount()))
-        return cls(queries[columns].set_axis(np.zeros(len(queries), dtype=int)), numbered, ends)
-
-    def cut(self, query: int) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-        """A query, and what was found for it."""
-        first, end = self.ends[query : query + 2]
-        return self.queries.iloc[query : query + 1], self.found.iloc[first:end] if end > first else None
+    def set(self, *, for_good: bool | None = None, blocks: int = 0) -> None:
+        """Take in what has changed; the class itself is changed, since many have imported it by name."""
+        with self.lock:
+            self.for_good = self.for_good if for_good is None else for_good
+            self.blocks += blocks
+            present = dice.Dice.decide_implementation_type
+            if self.for_good or self.blocks:
+                dice.Dice.decide_implementation_type = _decide_with_registry if present is self.own else present
+            elif present is _decide_with_registry:  # what others have put there since is theirs
+                dice.Dice.decide_implementation_type = self.own
 
 
-class LaterExamples(CounterfactualExamples):  # type: ignore[misc]
-    """DiCE's examples of one query, made when first looked at: a thousand small tables cost more than the search."""
-
-    def __init__(self, *parts: Any) -> None:
-        self._parts = parts
-
-    def __getattr__(self, name: str) -> Any:
-        if "_parts" not in self.__dict__:
-            raise AttributeError(name)
-        interface, tables, query, told = self.__dict__.pop("_parts")
-        changed = self.__dict__.copy()
-        asked, found = tables.cut(query)
-        super().__init__(interface, found, asked, None if found is None else found.copy(), **told)
-        self.__dict__.update(changed)
-        return getattr(self, name)
-
-
-def _check_tuning(given: Mapping[str, Any]) -> None:
-    """Warn of options that only DiCE's own methods have; refuse what none has."""
-    if not given:
+def _decide_with_registry(self: Any, data_interface: Any, model_interface: Any, method: Any, **kwargs: Any) -> None:
+    """As DiCE does it: the object becomes one of the class that `method` names, and is then made."""
+    name = _named_explainer(method) if _INSTALLATION.for_good or _INSTALLATION.blocks else None
+    if name is None:
+        _INSTALLATION.own(self, data_interface, model_interface, method, **kwargs)
         return
-    network = import_module("dice_ml.explainer_interfaces.dice_pytorch").DicePyTorch
-    classes = [network, *(dice.decide(None, method) for method in ("random", "genetic", "kdtree"))]
-    methods = [network.generate_counterfactuals, *(own._generate_counterfactuals for own in classes)]
-    known = {option for method in methods for option in inspect.signature(method).parameters}
-    known -= {"self", "query_instance", "kwargs", *inspect.signature(ReLAXDice.generate_counterfactuals).parameters}
-    for name in given:
-        if name not in known:
-            hint = did_you_mean(name, sorted(known))
-            raise UnknownNameError(f"generate_counterfactuals has no option {name!r}; {hint}")
-        warnings.warn(f"{name} tunes DiCE's own methods; this explainer does without it.", stacklevel=3)
+    self.__class__ = ReLAXDice
+    self.__init__(data_interface, model_interface, name, **kwargs)
+
+
+_INSTALLATION = _Installation()
+
+
+def install() -> None:
+    """Let `dice_ml.Dice(d, m, method="relax")`, or with any name of the registry, work as written, until `uninstall`.
+
+    The names of DiCE's own methods stay its own, and so does its default. To install twice is to install once.
+    """
+    _INSTALLATION.set(for_good=True)
+
+
+def uninstall() -> None:
+    """Take back what `install` did; explainers that were made meanwhile go on working."""
+    _INSTALLATION.set(for_good=False)
+
+
+@contextmanager
+def installed() -> Iterator[None]:
+    """`install` for a block, after which everything is as it was before, whatever happens in it; blocks may nest."""
+    _INSTALLATION.set(blocks=1)
+    try:
+        yield
+    finally:
+        _INSTALLATION.set(blocks=-1)

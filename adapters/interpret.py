@@ -4,19 +4,17 @@ interpret loads the entry points of all packages at once, so what takes long to 
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
-from html import escape
 from importlib import import_module
 from itertools import count
 from operator import index
-from textwrap import wrap
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from relax_plugin.errors import InputError, MissingExtraError, did_you_mean
+from relax_plugin.adapters.interpret_figures import WAYS, row_figure, summary, text_of
+from relax_plugin.adapters.interpret_inputs import default_goal, estimator, refuse_one_row, rows_of, seed_of, space_of
+from relax_plugin.errors import GoalError, InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -31,14 +29,6 @@ try:
 except ImportError as missing:
     raise MissingExtraError("InterpretML's face needs interpret: pip install 'relax-plugin[interpret]'.") from missing
 
-CATEGORICAL = ("nominal", "nominal_prevalence", "nominal_alphabetical", "ordinal")  # interpret's feature types
-TYPES = (*CATEGORICAL, "auto", "continuous", "quantile", "rounded_quantile", "uniform", "winsorized", "ignore")
-LETTERS, TICK, LINE = 100, 24, 17  # letters across a notebook, and of a name beside its bar; pixels of a line of text
-PAPER = {"xref": "paper", "yref": "paper"}
-NOTE = {"xanchor": "left", "yanchor": "top", "yshift": -3, "align": "left", "showarrow": False, **PAPER}
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # Okabe and Ito's, for the colour-blind
-WAYS = {"higher": ("▲", COLOURS[0]), "lower": ("▼", COLOURS[1]), "other": ("◆", COLOURS[2])}
-
 
 class ReLAX(ExplainerMixin):  # type: ignore[misc]
     """Counterfactuals in place of `LimeTabular` or `ShapKernel`: what would have to change for another answer?
@@ -48,13 +38,23 @@ class ReLAX(ExplainerMixin):  # type: ignore[misc]
     Parameters
     ----------
     model : estimator, or its prediction function
-        A function of one number a row is a regressor if it is given a goal for regressors.
+        A function of one number a row is a regressor if it is given a goal for regressors, or if it answers fractions
+        beyond 0 to 1, which are neither labels nor probabilities.
     data : DataFrame or array of training rows
+        One row, which SHAP takes as a background, is enough only with a `space`.
     feature_names, feature_types : list, optional
         As everywhere in interpret; "nominal", "ordinal" and lists are categorical, "ignore" keeps a column as it is.
     explainer : str or CounterfactualExplainer
         A name of the registry, or an explainer of this model, which is not trained again if it is fitted. With a name
-        go its `options`, a `goal` (a regressor needs one), a `space` (in place of `feature_types`) and a `seed`.
+        go its `options`, a `goal`, a `space` (in place of `feature_types` and `one_hot`) and a `seed`.
+    goal : Goal, optional
+        Without one a classifier is to answer another class, and a regressor another number: higher or lower by at
+        least half the standard deviation of its answers to the training rows. The figures say so.
+    one_hot : "auto", mapping of a name to its columns, or None
+        Columns that are one feature, as `pandas.get_dummies` makes them: "auto" finds them, by the beginnings of their
+        names, and says so by a warning; {} keeps all columns apart.
+    seed, random_state : int
+        Two names of the same; interpret's own explainers call it `random_state`, which may be a generator too.
     """
 
     explainer_type = "blackbox"
@@ -72,7 +72,9 @@ class ReLAX(ExplainerMixin):  # type: ignore[misc]
         options: Mapping[str, Any] | None = None,
         goal: "Goal | None" = None,
         space: "FeatureSpace | None" = None,
+        one_hot: Mapping[Any, Sequence[Any]] | Literal["auto"] | None = "auto",
         seed: int = 0,
+        random_state: Any = None,
     ) -> None:
         from relax_plugin.base import make_explainer
 
@@ -80,25 +82,40 @@ class ReLAX(ExplainerMixin):  # type: ignore[misc]
         if space is not None and feature_types is not None:
             raise InputError("the space says what feature_types say, and more; give one of them.")
         if isinstance(explainer, str):
-            options = {"seed": seed, "goal": goal, **(options or {})}
-            space = _space(data, feature_names, feature_types) if space is None else space
-            explainer = make_explainer(explainer, _estimator(model, options["goal"]), space, **options)
-        elif any(value is not None for value in (options, goal, space, feature_types)):
+            options = {"seed": seed_of(seed, random_state), "goal": goal, **(options or {})}
+            space = space_of(data, feature_names, feature_types, one_hot) if space is None else space
+            explainer = make_explainer(explainer, estimator(model, options["goal"], data), space, **options)
+        elif any(value is not None for value in (options, goal, space, feature_types, random_state)):
             raise InputError(f"options go with the name of an explainer; this {type(explainer).__name__} has its own.")
-        elif explainer.model != model and explainer.model is not _estimator(model, None):
+        elif explainer.model != model and explainer.model is not estimator(model, None):
             raise InputError(f"this {type(explainer).__name__} explains another model; pass its own, explainer.model.")
         self.explainer = explainer
 
     def fit(self) -> Self:
         """Train now, rather than at the first `explain_local`."""
         given, names = self.explainer, self.feature_names
-        self.explainer_ = given if hasattr(given, "blackbox_") else given.__sklearn_clone__().fit(self.data)
+        self.default_goal_ = ""  # the sentence about it, if there is one
+        self.explainer_ = given if hasattr(given, "blackbox_") else self._trained(given.__sklearn_clone__())
         space = self.explainer_.space_
         self.feature_types_in_ = ["nominal" if category else "continuous" for category in space.is_categorical]
-        self.feature_names_in_ = [str(name) for name in (space.names if names is None else names)]
+        of_columns = names is not None and not space.is_plain and len(names) == len(space.columns)
+        self.feature_names_in_ = [str(name) for name in (space.names if names is None or of_columns else names)]
         if len(set(self.feature_names_in_)) != len(space):
             raise InputError(f"feature_names must be {len(space)} different names, not {self.feature_names_in_}.")
         return self
+
+    def _trained(self, explainer: "CounterfactualExplainer") -> "CounterfactualExplainer":
+        """The explainer, fitted to the training rows; for a regressor without a goal, with the default one."""
+        if explainer.space is None:
+            refuse_one_row(self.data)
+        try:
+            return explainer.fit(self.data)
+        except GoalError:  # before anything is learned: only the core can tell whether a model is a regressor
+            if explainer.goal is not None:
+                raise
+        goal, self.default_goal_ = default_goal(explainer, self.data)
+        explainer.set_params(goal=goal)
+        return explainer.fit(self.data)
 
     def explain_local(
         self,
@@ -110,17 +127,23 @@ class ReLAX(ExplainerMixin):  # type: ignore[misc]
         goal: "Goal | None" = None,
         vary: Iterable[Hashable] | None = None,
         bounds: "Bounds | None" = None,
+        rules: Iterable[Any] | None = None,
+        costs: Mapping[Any, float] | None = None,
+        plausible: Any = None,
     ) -> "CounterfactualExplanation":
-        """Counterfactuals, `n` for each row; `goal`, `vary` and `bounds` hold for this call, and `y` is only shown."""
+        """Counterfactuals, `n` for each row; `goal` and what follows it hold for this call, and `y` is only shown."""
         if not hasattr(self, "explainer_"):
             self.fit()
-        rows, labels = _rows(self.explainer_.space_, X)
+        rows, labels = rows_of(self.explainer_.space_, X)
         actual = [None] * len(rows) if y is None else np.asarray(y).reshape(-1).tolist()
         if len(actual) != len(rows):
             raise InputError(f"y has {len(actual)} answers for {len(rows)} rows.")
-        made = self.explainer_.explain(rows, n=n, goal=goal, vary=vary, bounds=bounds)
+        made = self.explainer_.explain(
+            rows, n=n, goal=goal, vary=vary, bounds=bounds, rules=rules, costs=costs, plausible=plausible
+        )
         name = f"{type(self).__name__}_{next(self._made)}" if name is None else name
-        return CounterfactualExplanation(made, self, name, labels, actual)
+        told = self.default_goal_ if goal is None else ""
+        return CounterfactualExplanation(made, self, name, labels, actual, told)
 
 
 class CounterfactualExplanation(ExplanationMixin):  # type: ignore[misc]
@@ -128,8 +151,11 @@ class CounterfactualExplanation(ExplanationMixin):  # type: ignore[misc]
 
     explanation_type = "local"
 
-    def __init__(self, counterfactuals: "Counterfactuals", owner: ReLAX, name: str, labels: Any, actual: Any) -> None:
+    def __init__(
+        self, counterfactuals: "Counterfactuals", owner: ReLAX, name: str, labels: Any, actual: Any, goal: str = ""
+    ) -> None:
         self.counterfactuals, self.name, self.labels, self.actual = counterfactuals, name, labels, actual
+        self.goal = goal  # a sentence about a goal that nobody gave
         self.feature_names, self.feature_types = owner.feature_names_in_, owner.feature_types_in_
         blackbox = owner.explainer_.blackbox_
         self.classes: Any = None if blackbox.classes is None else blackbox.classes.tolist()
@@ -154,7 +180,7 @@ class CounterfactualExplanation(ExplanationMixin):  # type: ignore[misc]
         """By row and slot, the largest first."""
         made, space = self.counterfactuals, self.counterfactuals.space
         signs = np.where(space.is_categorical | (made.values > made.start[:, None]), 1.0, -1.0)
-        scores = signs * space.distances(made.values, made.start[:, None])
+        scores = signs * space.distances(made.values, made.start[:, None]) / space.prices  # in standard deviations
         place = {name: j for j, name in enumerate(space.names)}
         changes: dict[tuple[int, int], list[dict[str, Any]]] = {}
         for row, slot, name, old, new in made.changes().itertuples(index=False):
@@ -162,7 +188,7 @@ class CounterfactualExplanation(ExplanationMixin):  # type: ignore[misc]
             score = float(scores[row, slot, j])
             way = "other" if space.is_categorical[j] else "lower" if score < 0 else "higher"
             change = {"name": self.feature_names[j], "from": old, "to": new, "way": way, "score": score}
-            changes.setdefault((row, slot), []).append({**change, "text": f"{_text(old, 16)} → {_text(new, 16)}"})
+            changes.setdefault((row, slot), []).append({**change, "text": f"{text_of(old, 16)} → {text_of(new, 16)}"})
         return {key: sorted(own, key=lambda change: -abs(change["score"])) for key, own in changes.items()}
 
     def data(self, key: Any = None) -> Any:
@@ -179,10 +205,16 @@ class CounterfactualExplanation(ExplanationMixin):  # type: ignore[misc]
         rows = [self._specific(row) for row in (range(len(self.labels)) if key == -1 else [index(key)])]
         return {"overall": self._overall(), "specific": rows} if key == -1 else rows[0]
 
+    @property
+    def _internal_obj(self) -> dict[str, Any]:
+        """What interpret's own explanations keep under this name, and its tests look at."""
+        whole: dict[str, Any] = self.data(-1)
+        return whole
+
     def visualize(self, key: Any = None) -> "Figure":
         """A plotly figure: a row's changes as table and bars; for None how often which feature is changed."""
         data = self.data(None if key == -1 else key)
-        return _row_figure(data) if "row" in data else _summary(data)
+        return row_figure(data) if "row" in data else summary(data)
 
     def _overall(self) -> dict[str, Any]:
         made, every = self.counterfactuals, [change for own in self._changes.values() for change in own]
@@ -195,6 +227,7 @@ class CounterfactualExplanation(ExplanationMixin):  # type: ignore[misc]
             "names": list(self.feature_names),
             "scores": [sum(own[name] for own in times.values()) / total for name in self.feature_names],
             **{way: [number / total for number in own.values()] for way, own in times.items()},
+            "goal": self.goal,
             "rows": len(made),
             "found": len(made) - len(failed),
             "changes": len(every) / total,
@@ -202,6 +235,8 @@ class CounterfactualExplanation(ExplanationMixin):  # type: ignore[misc]
         }
 
     def _specific(self, row: int) -> dict[str, Any]:
+        from relax_plugin.results import taken
+
         made, found = self.counterfactuals, []
         for slot, (met, after) in enumerate(zip(made.found[row].tolist(), made.after[row].tolist(), strict=True)):
             own = {"status": made.status[row, slot], "changes": self._changes.get((row, slot), [])}
@@ -210,9 +245,10 @@ class CounterfactualExplanation(ExplanationMixin):  # type: ignore[misc]
         scores = {change["name"]: change["score"] for change in found[0]["changes"]}
         return {
             "type": "counterfactual",
+            "goal": self.goal,
             "row": self.labels[row],
             "names": list(self.feature_names),
-            "values": made.space.frame(made.queries).iloc[[row]].astype(object).to_numpy()[0].tolist(),
+            "values": made.space.by_feature(taken(made.queries, [row])).astype(object).to_numpy()[0].tolist(),
             "scores": [scores.get(name, 0.0) for name in self.feature_names],
             "perf": {"is_classification": self.classes is not None, "actual": self.actual[row], **before},
             "counterfactuals": found,
@@ -222,127 +258,5 @@ class CounterfactualExplanation(ExplanationMixin):  # type: ignore[misc]
         """In interpret's words: the score of a class is its probability, that of a number the number itself."""
         known = self.has_probabilities and answer in (self.classes or ())
         score: Any = float(scores[where][self.classes.index(answer)]) if known else None
-        text = _text("no counterfactual" if answer is None else answer) + (f" ({100 * score:.0f} %)" if known else "")
+        text = text_of("no counterfactual" if answer is None else answer) + (f" ({100 * score:.0f} %)" if known else "")
         return {"predicted": answer, "predicted_score": answer if self.classes is None else score, "text": text}
-
-
-def _row_figure(data: dict[str, Any]) -> "Figure":
-    """A table in the user's units, and below it bars in standard deviations."""
-    made, perf, many = data["counterfactuals"], data["perf"], len(data["counterfactuals"]) > 1
-    every = sorted((change for one in made for change in one["changes"]), key=lambda change: -abs(change["score"]))
-    now = {change["name"]: change["from"] for change in every}
-    columns = [["", "answer", *now], ["now", perf["text"], *map(_text, now.values())]]
-    for number, one in enumerate(made, 1):
-        ends = {change["name"]: f"{WAYS[change['way']][0]} {_text(change['to'])}" for change in one["changes"]}
-        told = one["text"] if ends else f"{one['text']}: {one['status']}" if one["found"] else one["status"]
-        columns.append([f"option {number}" if many else "counterfactual", told, *(ends.get(name, "=") for name in now)])
-    letters = LETTERS - min(TICK, max(map(len, columns[0])))  # beside the names of the bars
-    cells = [[wrap(text, max(letters // len(columns) - 2, 5)) for text in line] for line in zip(*columns, strict=True)]
-    feet, bars = np.cumsum([LINE * max(map(len, line)) + 8 for line in cells]), (24 + 16 * len(made)) * len(now)
-    below = f"{len(now)} of {len(data['names'])} features change" if now else made[0]["status"]
-    below += "" if perf["actual"] is None else f"; the actual answer is {_text(perf['actual'])}"
-    title, height = f"Row {data['row']}: predicted {perf['text']} → {made[0]['text']}", int(feet[-1]) + bars + 50
-    axis = "change in standard deviations (another category: 1)"
-    figure = _figure(title, [below], height, bars, list(now), axis).update_layout(showlegend=many)
-    for k, changes in enumerate(one["changes"] for one in made):
-        figure.add_bar(
-            x=[change["score"] for change in changes],
-            y=[list(now).index(change["name"]) for change in changes],
-            text=[escape(change["text"]) for change in changes],
-            name=f"option {k + 1}",
-            marker={"color": COLOURS[k % len(COLOURS)] if many else [WAYS[change["way"]][1] for change in changes]},
-        )
-    figure.update_traces(textposition="outside", cliponaxis=False, hoverinfo="x+text", orientation="h")
-    least, most = (pick([0.0, *(change["score"] for change in every)]) for pick in (min, max))
-    share = max([len(change["text"]) + 3 for change in every], default=0) / letters
-    room = (most - least) * share / max(1 - share * ((least < 0) + (most > 0)), 0.3)  # for the labels of the bars
-    figure.update_xaxes(range=[least - room * (least < 0), most + room * (most > 0)])
-    return _with_table(figure, cells, [1 - foot / height for foot in [0, *feet.tolist()]])
-
-
-def _with_table(figure: "Figure", cells: list[list[list[str]]], heights: list[float]) -> "Figure":
-    """The figure with lines of text between these heights; plotly's own table is not in interpret's notebook cells."""
-    spots = [(j / len(row), y, cell) for row, y in zip(cells, heights[:-1], strict=True) for j, cell in enumerate(row)]
-    notes = [{"x": x, "y": y, "text": "<br>".join(map(escape, cell)), **NOTE} for x, y, cell in spots]
-    rules = [{"x0": 0, "x1": 1, "y0": foot, "y1": foot, "line": {"color": "#C8D4E3"}, **PAPER} for foot in heights[1:]]
-    return figure.update_layout(annotations=notes, shapes=rules)
-
-
-def _summary(data: dict[str, Any]) -> "Figure":
-    """How often each feature is changed, and for how many rows nothing was found."""
-    order = sorted(np.flatnonzero(data["scores"]).tolist(), key=lambda j: -data["scores"][j])[:15]  # as interpret
-    below = [f"{times} without: {reason}" for reason, times in data["not_found"].items()]
-    below = [f"each changes {data['changes']:.1f} features on average", *below]
-    title, bars = f"Counterfactuals for {data['found']} of {data['rows']} rows", 30 * len(order)
-    axis = "share of the counterfactuals that change the feature, %"
-    figure = _figure(title, below, bars + 30, bars, [data["names"][j] for j in order], axis)
-    for way, (sign, colour) in WAYS.items():
-        shares, name = [100 * data[way][j] for j in order], f"{sign} {way}" + " category" * (way == "other")
-        figure.add_bar(x=shares, y=list(range(len(order))), name=name, marker={"color": colour}, showlegend=any(shares))
-    return figure.update_layout(barmode="stack").update_traces(orientation="h", hovertemplate="%{x:.1f} %")
-
-
-def _figure(title: str, below: list[str], height: int, bars: int, names: list[str], axis: str) -> "Figure":
-    """A figure of this height, margins apart, at whose lower end there are bars for these names."""
-    from plotly.graph_objects import Figure
-
-    texts = [f"<sub>{escape(line)}</sub>" for text in below for line in wrap(text, LETTERS)]
-    ticks = ["<br>".join(map(escape, wrap(name, TICK)[:2])) for name in names]
-    place = {"range": [len(names) - 0.5, -0.5], "domain": [0, bars / height], "automargin": True, "showgrid": False}
-    layout = {
-        "template": "plotly_white",
-        "title": {"text": "<br>".join([f"<b>{escape(title)}</b>", *texts]), "x": 0.02, "y": 1, "pad": {"t": 20}},
-        "height": height + 120 + 20 * len(texts),
-        "margin": {"t": 50 + 20 * len(texts), "b": 70, "l": 30, "r": 40},
-        "legend": {"orientation": "h", "y": bars / height, "yanchor": "bottom", "traceorder": "normal"},
-        "xaxis": {"title": {"text": axis}, "visible": bool(names)},
-        "yaxis": {"visible": bool(names), "tickvals": list(range(len(names))), "ticktext": ticks, **place},
-    }
-    return Figure(layout=layout)
-
-
-def _text(value: Any, most: int = 200) -> str:
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def _estimator(model: Any, goal: "Goal | None") -> Any:
-    """The model behind a prediction function, which is what interpret is often given."""
-    owner = getattr(model, "__self__", None)
-    if hasattr(owner, "__sklearn_tags__") and model.__name__ in ("predict", "predict_proba", "decision_function"):
-        return owner
-    plain = callable(model) and not hasattr(model, "predict") and not hasattr(model, "parameters")  # as networks have
-    number = goal is not None and goal.kind in ("shift", "between")
-    return SimpleNamespace(predict=model, _estimator_type="regressor") if plain and number else model
-
-
-def _space(data: Any, names: Sequence[str] | None, types: Sequence[Any] | None) -> "FeatureSpace":
-    """The space of the training rows, described as interpret does."""
-    from relax_plugin.features import FeatureSpace
-
-    columns = list(getattr(data, "columns", [f"x{j}" for j in range((*np.shape(data), 0, 0)[1])]))
-    for what, given in (("names", names), ("types", types)):
-        if given is not None and len(given) != len(columns):
-            raise InputError(f"there are {len(given)} feature_{what}, but {len(columns)} columns.")
-    said = dict(zip(columns, [None] * len(columns) if types is None else types, strict=True))
-    for name, kind in said.items():
-        if isinstance(kind, str) and kind not in TYPES:
-            raise InputError(f"the feature type of {name!r} is {kind!r}; {did_you_mean(kind, TYPES)}")
-    categorical = [n for n, kind in said.items() if not isinstance(kind, str | int | None) or kind in CATEGORICAL]
-    space = FeatureSpace.infer(data, categorical=categorical, immutable=[n for n, k in said.items() if k == "ignore"])
-    if names is None or space.container == "frame":  # whose columns the model knows by their own names
-        return space
-    named = [replace(feature, name=str(name)) for feature, name in zip(space.features, names, strict=True)]
-    return FeatureSpace(named, "array", space.array_dtype)
-
-
-def _rows(space: "FeatureSpace", X: Any) -> tuple[Any, list[Any]]:
-    """The rows in the container of the training rows, also a single one, and what to call each."""
-    if hasattr(X, "to_frame"):  # a Series is one row
-        X = X.to_frame().T.infer_objects()
-    if not hasattr(X, "columns"):
-        X = np.atleast_2d(np.asarray(X))
-        return X if space.container == "array" else space.model_input(space.values(X)), list(range(len(X)))
-    labels = X.index.tolist() if hasattr(X, "index") else range(len(X))
-    X = X if space.container == "frame" else space.frame(X).to_numpy()
-    return X, [label if isinstance(label, int) else str(label) for label in labels]

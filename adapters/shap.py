@@ -5,24 +5,26 @@ f(x) - f(x') among the changed features, so that "what would have to change" als
 """
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
-from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from relax_plugin.adapters.shap_values import by_shap, exact_within, library, outputs, scores, shapley
 from relax_plugin.arrays import Floats, Values
 from relax_plugin.base import CounterfactualExplainer, fitted, whole_number
-from relax_plugin.errors import InputError, MissingExtraError
+from relax_plugin.errors import InputError
 from relax_plugin.features import Rows
 from relax_plugin.results import Counterfactuals
 
 if TYPE_CHECKING:
-    import shap
     from matplotlib.figure import Figure
+
+    from relax_plugin.adapters.shap_explanation import CounterfactualExplanation, Record
 
 
 CALL_ROWS = 2**16  # model rows in one call, about: bounds the memory
@@ -40,86 +42,157 @@ class CounterfactualShap:
     `base_values` is f(x'), and a feature that does not change has exactly 0. Of several counterfactuals values and base
     values are the means.
 
-    `n` counterfactuals a query are asked of the fitted explainer. One that changes k features costs 2^k model rows;
-    above `most_exact` of them shap's permutation sampler, with this `seed`, estimates the values (they still sum to the
-    difference), and a warning says so.
+    Parameters
+    ----------
+    explainer : CounterfactualExplainer
+        Fitted.
+    n : int
+        Counterfactuals that are asked for each query.
+    most_exact : int
+        One that changes k features costs 2^k model rows; above so many changed features shap's permutation sampler
+        estimates the values (they still sum to the difference), and a warning says so.
+    every_class : bool
+        Whether the explanation of a classifier is (queries, features, classes), as those of shap's explainers are.
+    background : table, optional
+        Rows of which `expected_value` is the mean, by default 50 of the training rows.
+    seed : int
+        Of shap's sampler.
     """
 
-    def __init__(self, explainer: CounterfactualExplainer, *, n: int = 1, most_exact: int = 12, seed: int = 0) -> None:
+    def __init__(
+        self,
+        explainer: CounterfactualExplainer,
+        *,
+        n: int = 1,
+        most_exact: int = 12,
+        every_class: bool = False,
+        background: Rows | None = None,
+        seed: int = 0,
+    ) -> None:
         self.explainer = fitted(explainer)
         self.n = whole_number("n", n, 1)
         self.most_exact = whole_number("most_exact", most_exact, 0)
-        self.seed = seed
+        self.every_class, self.background, self.seed = every_class, background, seed
+        if every_class and explainer.blackbox_.task == "regression":
+            raise InputError("every_class is for classifiers; a regressor has one output.")
 
-    def __call__(self, X: Rows) -> "shap.Explanation":
-        """Find counterfactuals for the rows, and share out the difference among the changed features."""
-        return self.attribute(self.explainer.explain(X, n=self.n))
+    def __call__(self, X: Any, *, max_evals: int | str = "auto") -> "CounterfactualExplanation":
+        """Find counterfactuals for the rows, and share out the difference among the changed features.
 
-    def attribute(self, counterfactuals: Counterfactuals) -> "shap.Explanation":
+        One row, as a Series, a dict or an array (features,), is explained as one, for `shap.plots.waterfall`.
+        """
+        alone = isinstance(X, pd.Series | Mapping) or (isinstance(X, np.ndarray) and X.ndim == 1)
+        made = self.attribute(self.explainer.explain(self._table(X) if alone else X, n=self.n), max_evals=max_evals)
+        return made[0] if alone else made
+
+    def _table(self, row: Any) -> Rows:
+        """One row as a table with the dtypes that the model knows, which a Series of several kinds has lost."""
+        table = row[None] if isinstance(row, np.ndarray) else pd.DataFrame([dict(row)])
+        space, values = self.explainer.space_.taking_in(table)
+        return space.model_input(values)
+
+    @cached_property
+    def expected_value(self) -> Any:
+        """The mean score of the counterfactuals of the background; with `every_class`, one number a class."""
+        rows = self.background
+        if rows is None:
+            known = _training_rows(self.explainer)
+            rows = self.explainer.space_.model_input(known)
+        made = self.explainer.explain(rows, n=self.n)
+        if not made.found.any():
+            raise InputError(f"none of the {len(made)} rows of the background has a counterfactual; pass others.")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they are about the background, which nobody looks at
+            explanation = self.attribute(made)
+        means = np.asarray(explanation.base_values)[explanation.found].mean(axis=0)
+        return means if self.every_class else float(means)
+
+    def shap_values(self, X: Any, *, max_evals: int | str = "auto") -> Floats:
+        """The values alone, in shap's older manner: with `expected_value`, one for all rows, they sum to f(x).
+
+        So they are those of `explanation.one_base(expected_value)`, with which shap's older functions draw true sums.
+        """
+        return np.asarray(self(X, max_evals=max_evals).one_base(self.expected_value).values)
+
+    def attribute(
+        self, counterfactuals: Counterfactuals, *, max_evals: int | str = "auto"
+    ) -> "CounterfactualExplanation":
         """The same for counterfactuals that this explainer has found already, under whatever goal and constraints.
 
         A query without a counterfactual keeps its row, with all values 0 and f(x) as base value, since shap's plots
-        cannot draw NaN; a warning counts them. The explanation (not its slices) has the attributes `found` and
-        `sampled`, bool arrays (queries,), and `counterfactuals`.
+        cannot draw NaN; a warning counts them. The explanation and its slices have the attributes `found` and
+        `sampled`, bool arrays (queries,), and `counterfactuals`. `max_evals` are the most model rows for one
+        counterfactual: where 2^k are more, shap samples.
         """
+        most_exact = self.most_exact if max_evals == "auto" else min(self.most_exact, exact_within(max_evals))
         found, start, space = counterfactuals.found, counterfactuals.start, counterfactuals.space
         unsolved = np.flatnonzero(~found.any(axis=1))
         query, slot = np.nonzero(found)
         # A query without a counterfactual is its own background: one model row, and no feature has a share.
         end = np.concatenate([counterfactuals.values[query, slot], start[unsolved]])
         query = np.concatenate([query, unsolved])
-        classes = _classes(self.explainer, counterfactuals)[query]
-        many = (start[query] != end).sum(axis=1) > self.most_exact
-        values = np.zeros((len(end), len(space) + 1))  # the last column is f(x')
-        for where, method in ((~many, self._exact), (many, self._sampled)):
-            if where.any():
-                values[where] = method(start[query[where]], end[where], classes[where])
+        blackbox = self.explainer.blackbox_.over(space)  # which knows the queries' cells too
+        changed = start[query] != end
+        many = changed.sum(axis=1) > most_exact
+        several = 1 if blackbox.classes is None else len(blackbox.classes)
+        values = np.zeros((len(end), len(space) + 1, several))  # the last column is f(x')
+        if (~many).any():
+            values[~many] = self._exact(blackbox, start[query[~many]], end[~many])
         if many.any():
-            text = f"{many.sum()} counterfactuals change more than {self.most_exact} features; shap sampled them."
+            values[many] = self._sampled(blackbox, start[query[many]], end[many], max_evals)
+            text = f"{many.sum()} counterfactuals change more than {most_exact} features; shap sampled them."
             warnings.warn(text, stacklevel=2)
         if len(unsolved):
             text = f"{len(unsolved)} of {len(found)} queries have no counterfactual; their values are 0 (see `found`)."
             warnings.warn(text, stacklevel=2)
-        means = np.zeros((len(found), len(space) + 1))
-        np.add.at(means, query, values / np.bincount(query, minlength=1)[query][:, None])
-        explanation = _library("shap", "shap").Explanation(
+        slots = np.bincount(query, minlength=1)[query][:, None]
+        means, weights = np.zeros((len(found), *values.shape[1:])), np.zeros((len(found), len(space)))
+        np.add.at(means, query, values / slots[:, :, None])
+        np.add.at(weights, query, changed / np.maximum(changed.sum(axis=1, keepdims=True), 1) / slots)
+        library("shap", "shap")
+        record = import_module("relax_plugin.adapters.shap_explanation").Record(
+            counterfactuals,
+            found.any(axis=1),
+            np.isin(np.arange(len(found)), query[many]),
             means[:, :-1],
-            base_values=means[:, -1],
-            data=start,
-            display_data=space.frame(counterfactuals.queries).to_numpy() if space.is_categorical.any() else None,
-            feature_names=[str(name) for name in space.names],
+            means[:, -1],
+            weights,
+            None if blackbox.classes is None else [str(name) for name in blackbox.classes],
         )
-        explanation.counterfactuals, explanation.found = counterfactuals, found.any(axis=1)
-        explanation.sampled = np.isin(np.arange(len(found)), query[many])
-        return explanation
+        return self._explanation(record)
 
-    def _exact(self, start: Values, end: Values, classes: Floats) -> Floats:
+    def _explanation(self, record: "Record") -> "CounterfactualExplanation":
+        """The record as shap has it: for the class of each query, or for all."""
+        made, space = record.counterfactuals, record.counterfactuals.space
+        here = import_module("relax_plugin.adapters.shap_explanation")
+        own = _classes(self.explainer, made)
+        explanation = here.CounterfactualExplanation.of(
+            here.shap.Explanation(
+                here.selected(record.values, own),
+                base_values=here.selected(record.bases, own),
+                data=np.where(made.start == space.missing_codes, np.nan, made.start),
+                display_data=space.by_feature(made.queries).to_numpy() if space.is_categorical.any() else None,
+                feature_names=[str(name) for name in space.names],
+            ),
+            record,
+            "counterfactual $f(x')$" if self.n == 1 else "counterfactuals, mean $f(x')$",
+            np.arange(len(made)),
+            np.arange(len(space)),
+        )
+        here.install()
+        return explanation.classes if self.every_class else explanation  # type: ignore[no-any-return]
+
+    def _exact(self, blackbox: Any, start: Values, end: Values) -> Floats:
         """Shapley values and f(x') of pairs, in calls of about `CALL_ROWS` model rows."""
         rows = np.cumsum(2 ** (start != end).sum(axis=1))
         pieces = np.split(np.arange(len(rows)), np.flatnonzero(np.diff((rows - 1) // CALL_ROWS)) + 1)
-        return np.concatenate([self._shapley(start[piece], end[piece], classes[piece]) for piece in pieces])
+        return np.concatenate([shapley(blackbox, start[piece], end[piece]) for piece in pieces])
 
-    def _shapley(self, start: Values, end: Values, classes: Floats) -> Floats:
-        changed = start != end
-        count = changed.sum(axis=1)
-        first = np.cumsum(2**count) - 2**count
-        owner = np.repeat(np.arange(len(count)), 2**count)
-        coalition = np.arange(len(owner)) - first[owner]
-        # Bit r of a coalition says whether the r-th changed feature has the query's value: 0 is the counterfactual.
-        bit = np.maximum(np.cumsum(changed, axis=1) - 1, 0)
-        inside = ((coalition[:, None] >> bit[owner]) & 1).astype(bool) & changed[owner]
-        f = _scores(self.explainer, classes[owner], np.where(inside, start[owner], end[owner]))
-        # Φ_j = Σ_S |S|! (k - |S| - 1)! / k! (f(S ∪ j) - f(S)): a coalition counts for its members and against the rest.
-        weights = _weights(int(count.max()))
-        size, k = inside.sum(axis=1), count[owner]
-        share = np.where(inside, weights[k, size - 1][:, None], -weights[k, size][:, None]) * changed[owner]
-        return np.column_stack([np.add.reduceat(f[:, None] * share, first, axis=0), f[first]])
-
-    def _sampled(self, start: Values, end: Values, classes: Floats) -> Floats:
+    def _sampled(self, blackbox: Any, start: Values, end: Values, max_evals: int | str) -> Floats:
         """shap's permutation sampler, one pair after the other: each counterfactual is a background of its own."""
-        pairs, f = zip(classes, start, end, strict=True), partial(_scores, self.explainer)
-        made = [_by_shap(partial(f, own), x, y, PERMUTATIONS, self.seed) for own, x, y in pairs]
-        return np.array([[*one.values[0], one.base_values[0]] for one in made])
+        f = partial(outputs, blackbox)
+        made = [by_shap(f, x, y, PERMUTATIONS, self.seed, max_evals) for x, y in zip(start, end, strict=True)]
+        return np.array([np.concatenate([one.values[0], one.base_values[[0]]]) for one in made])
 
 
 @dataclass(frozen=True)
@@ -142,7 +215,7 @@ class ShapAgreement:
 
     def plot(self) -> "Figure":
         """Left: the overlap by number of changed features, beside chance. Right: both rankings of the features."""
-        figure: Figure = _library("matplotlib.figure", "plots").Figure(figsize=(11.0, 4.5), layout="constrained")
+        figure: Figure = library("matplotlib.figure", "plots").Figure(figsize=(11.0, 4.5), layout="constrained")
         left, right = figure.subplots(1, 2)
         means = self.table.groupby("changed")[["overlap", "by_chance"]].mean()
         left.bar(range(len(means)), means["overlap"], width=0.6, color="#4477aa", label="SHAP's highest k")
@@ -173,14 +246,16 @@ def compare_with_shap(
     """
     cfs = fitted(explainer).explain(X)
     if shap_values is None:
-        if background is None and not hasattr(explainer, "known_"):
-            raise InputError("this explainer was read from a file, without training rows; pass some as background.")
-        rows = explainer.known_[0][:BACKGROUND_ROWS] if background is None else explainer.space_.values(background)
+        if background is None:
+            space, rows = cfs.space, _training_rows(explainer)
+        else:
+            space, rows = cfs.space.taking_in(background)
+        blackbox = explainer.blackbox_.over(space)
         classes, shap_values = _classes(explainer, cfs), np.zeros(cfs.start.shape)
         permutations = 0 if len(cfs.space) <= EXACT_FEATURES else SHAP_PERMUTATIONS
         for own in np.unique(classes):  # shap explains one f for all rows it is given
-            f, mine = partial(_scores, explainer, own), classes == own
-            shap_values[mine] = _by_shap(f, cfs.start[mine], rows, permutations, seed).values
+            f, mine = partial(scores, blackbox, own), classes == own
+            shap_values[mine] = by_shap(f, cfs.start[mine], rows, permutations, seed).values
     size = np.abs(np.asarray(getattr(shap_values, "values", shap_values), dtype=np.float64))
     if size.shape != cfs.start.shape:
         raise InputError(f"shap_values have shape {size.shape}; one a query and feature, {cfs.start.shape}, is needed.")
@@ -201,44 +276,13 @@ def compare_with_shap(
     return ShapAgreement(table, features.sort_values("shap_rank", ignore_index=True))
 
 
-def _by_shap(f: Any, X: Values, background: Values, permutations: int, seed: int) -> Any:
-    """shap's own answer, exact without permutations; its sampler seeds the global generator, which is put back."""
-    shap_, X, background = _library("shap", "shap"), np.atleast_2d(X), np.atleast_2d(background)
-    masker = shap_.maskers.Independent(background, max_samples=len(background))
-    if permutations == 0:
-        return shap_.ExactExplainer(f, masker)(X, silent=True)
-    varied = int((X[:, None] != background).any(axis=(0, 1)).sum())
-    state = np.random.get_state()  # noqa: NPY002
-    try:
-        sampler = shap_.PermutationExplainer(f, masker, seed=seed)
-        return sampler(X, max_evals=permutations * (2 * varied + 1), silent=True)
-    finally:
-        np.random.set_state(state)  # noqa: NPY002
-
-
-def _scores(explainer: CounterfactualExplainer, classes: Any, rows: Values) -> Floats:
-    """f of each row, seen from the class of its query."""
-    answer = explainer.blackbox_.ask(rows)
-    if explainer.blackbox_.task == "regression":
-        return answer.output
-    if answer.scores is None:
-        return np.asarray(answer.output == classes, dtype=np.float64)
-    return np.asarray(answer.scores[np.arange(len(rows)), np.asarray(classes, dtype=int)])
+def _training_rows(explainer: CounterfactualExplainer) -> Values:
+    """Some of the rows it was fitted to."""
+    if not hasattr(explainer, "known_"):
+        raise InputError("this explainer was read from a file, without training rows; pass some as background.")
+    return np.asarray(explainer.known_[0][:BACKGROUND_ROWS])
 
 
 def _classes(explainer: CounterfactualExplainer, cfs: Counterfactuals) -> Floats:
     """Position of the class the model gives each query; 0 for a regressor."""
     return np.zeros(len(cfs)) if explainer.blackbox_.task == "regression" else explainer.blackbox_.codes(cfs.before)
-
-
-def _weights(most: int) -> Floats:
-    """weights[k, s] = s! (k - s - 1)! / k! for s < k, and 0 elsewhere."""
-    sizes = range(most + 1)
-    return np.array([[1.0 / (k * comb(k - 1, s)) if s < k else 0.0 for s in sizes] for k in sizes])
-
-
-def _library(module: str, extra: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise MissingExtraError(f"this needs {module}: pip install 'relax-plugin[{extra}]'.") from error

@@ -20,6 +20,7 @@ from relax_plugin.base import CounterfactualExplainer, Supports, real_number, wh
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
 from relax_plugin.problem import Problem, Proposals
+from relax_plugin.wishes.plausibility import Plausible
 
 CROSSOVER = 0.5  # share of pairs that swap genes; the authors' default
 MUTATION = 0.2  # share of individuals that mutate, and of their genes that are drawn anew; the authors' default
@@ -38,7 +39,7 @@ class Lore(CounterfactualExplainer):
 
     Parameters
     ----------
-    model, space, goal, max_changes, seed
+    model, space, goal, max_changes, plausible, seed
         As for every explainer.
     population : int
         Size of a query's neighbourhood, rounded down to a multiple of four: half of it is bred to meet the goal and
@@ -50,6 +51,9 @@ class Lore(CounterfactualExplainer):
     supports = Supports(
         paper="Guidotti, Monreale, Ruggieri, Pedreschi, Turini, Giannotti: Local Rule-Based Explanations of Black Box "
         "Decision Systems, 2018, https://arxiv.org/abs/1805.10820",
+        tier="from the description only",
+        evidence="the fitness is the paper's formula: tests/baselines/test_lore.py; the authors' package lore-sa "
+        "1.1.3 answers rules and no rows, and only its time was compared: docs/results/paper/lore_sa.csv",
     )
 
     def __init__(
@@ -59,11 +63,12 @@ class Lore(CounterfactualExplainer):
         *,
         goal: Goal | None = None,
         max_changes: int | None = None,
+        plausible: Plausible = None,
         population: int = 1000,
         generations: int = 10,
         seed: int = 0,
     ) -> None:
-        super().__init__(model, space, goal=goal, max_changes=max_changes, seed=seed)
+        super().__init__(model, space, goal=goal, max_changes=max_changes, plausible=plausible, seed=seed)
         self.population = population
         self.generations = generations
 
@@ -115,8 +120,9 @@ class Breeding:
 
     def __init__(self, problem: Problem, genes: Values, size: int) -> None:
         self.problem, self.genes, self.size = problem, genes, size
-        width = np.ptp(genes, axis=0)
-        self.width = np.where(width > 0, width, 1.0)
+        present = np.where(genes == problem.space.missing_codes, np.nan, genes)
+        width = np.nanmax(present, axis=0, initial=-np.inf) - np.nanmin(present, axis=0, initial=np.inf)
+        self.width = np.where(width > 0, width, 1.0)  # also of a feature that all rows lack
         self.start = problem.start[:, None, None, :]
         shape = (len(problem), 2, size)
         self.values = np.broadcast_to(self.start, (*shape, genes.shape[1])).copy()  # LORE: the first are all the query
@@ -133,8 +139,11 @@ class Breeding:
 
     def fitness(self) -> Floats:
         """The paper's: I[label as wanted] + (1 - distance to the query) - I[the query itself]."""
-        categorical = self.problem.space.is_categorical
-        away = np.where(categorical, self.values != self.start, (self.values - self.start) / self.width)
+        space = self.problem.space
+        categorical, codes = space.is_categorical, space.missing_codes
+        at_once = categorical | (self.values == codes) | (self.start == codes)  # a number that comes or goes: its range
+        away = np.where(at_once, self.values != self.start, (self.values - self.start) / self.width)
+        away = away * space.prices
         numbers = int((~categorical).sum())
         mismatches = away[..., categorical].sum(axis=-1)
         euclidean = np.sqrt(np.square(away[..., ~categorical]).sum(axis=-1) / max(numbers, 1))
@@ -189,7 +198,7 @@ class Columns:
     """What a tree sees of a row: a number as its difference from the query's, a category as one column each."""
 
     def __init__(self, space: FeatureSpace) -> None:
-        counts = np.where(space.is_categorical, np.diff(space.category_offsets), 1)
+        counts = np.where(space.is_categorical, np.maximum(np.diff(space.category_offsets), 1), 1)
         self.first = np.cumsum(counts) - counts  # of each feature's columns
         self.feature = np.repeat(np.arange(len(counts)), counts)
         self.code = np.arange(len(self.feature)) - self.first[self.feature]
@@ -197,8 +206,8 @@ class Columns:
         # Trees see float32: differences keep its digits for what differs. Powers of two divide without rounding.
         self.unit = 2.0 ** np.round(np.log2(space.scale))
 
-    def of(self, values: Values, start: Floats) -> np.ndarray[Any, np.dtype[np.float32]]:
-        numbers = ((values - start) / self.unit)[..., self.feature]
+    def of(self, values: Values, origin: Floats) -> np.ndarray[Any, np.dtype[np.float32]]:
+        numbers = ((values - origin) / self.unit)[..., self.feature]
         columns = np.where(self.is_category, values[..., self.feature] == self.code, numbers)
         return np.asarray(columns, dtype=np.float32)
 
@@ -211,7 +220,8 @@ def apply_rules(problem: Problem, query: int, neighbours: Values, met: Booleans,
     start = problem.start[query]
     if not met.any():
         return neighbours[:0]
-    seen = columns.of(neighbours, start)
+    origin = _origin(problem, query)
+    seen = columns.of(neighbours, origin)
     tree = DecisionTreeClassifier(random_state=seed).fit(seen, met).tree_
     low, high = path_intervals(tree)
     # Of the neighbours at each such leaf, the one nearest to the query vouches that the path can be gone at all.
@@ -219,7 +229,7 @@ def apply_rules(problem: Problem, query: int, neighbours: Values, met: Booleans,
     leads = leads[np.argsort(problem.space.distance(neighbours[leads], start), kind="stable")]
     leads = leads[np.unique(leaf[leads], return_index=True)[1]]
     low, high, witness = low[leaf[leads]], high[leaf[leads]], neighbours[leads]
-    itself = columns.of(start, start)
+    itself = columns.of(start, origin)
     falsified = np.logical_or.reduceat((itself <= low) | (itself > high), columns.first, axis=1)
     nearer = just_beyond(problem, query, low[:, columns.first] * columns.unit, high[:, columns.first] * columns.unit)
     nearer = np.where(problem.space.is_categorical | np.isnan(nearer), witness, nearer)
@@ -243,21 +253,27 @@ def path_intervals(tree: Any) -> tuple[Floats, Floats]:
 
 
 def just_beyond(problem: Problem, query: int, low: Floats, high: Floats) -> Floats:
-    """The allowed value nearest to the query's within start + (low, high], (paths, features); NaN if there is none."""
-    start, index = problem.start[query], np.full(len(low), query)
+    """The allowed value nearest to the query's within origin + (low, high], (paths, features); NaN if there is none."""
+    start, origin, index = problem.start[query], _origin(problem, query), np.full(len(low), query)
     limits = problem.limits.take(index)
     grain = np.where(limits.grid.step > 0, limits.grid.step, MARGIN * problem.space.scale)
-    rises = low >= 0
+    rises = low >= start - origin
     room = np.where(limits.grid.step > 0, np.inf, 0.5 * (high - low))
-    bound = start + np.where(rises, low, high)
+    bound = origin + np.where(rises, low, high)
     best = np.full(low.shape, np.nan)
     toward = np.where(rises, np.minimum(grain, room), -grain)
     starts = np.broadcast_to(start, low.shape)
     for steps in (1.0, 0.0):  # rounding to a grid may fall short of the bound; the nearer one is kept where it does not
         trial = limits.project(np.where(np.isfinite(bound), bound + steps * toward, start), starts)
-        inside = (trial - start > low) & (trial - start <= high)
+        inside = (trial - origin > low) & (trial - origin <= high)
         best = np.where(inside, trial, best)
     return best
+
+
+def _origin(problem: Problem, query: int) -> Floats:
+    """Where differences are counted from: the query; of a number that it lacks the mean, since its code is far away."""
+    start, space = problem.start[query], problem.space
+    return np.where(start == space.missing_codes, space.mean, start)
 
 
 def _nearest_first(problem: Problem, query: int, rows: Values) -> Values:

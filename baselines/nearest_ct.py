@@ -11,6 +11,7 @@ from relax_plugin.goal import Goal
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.neighbours import AnsweredRows, Neighbours
 from relax_plugin.search.refine import undo
+from relax_plugin.wishes.plausibility import Plausible
 
 CHUNK = 256  # queries whose neighbours are asked about together
 ROUNDS = (1, 9, 90)  # neighbours tried in turn by the queries that are still unsolved
@@ -25,7 +26,7 @@ class NearestCT(CounterfactualExplainer):
 
     Parameters
     ----------
-    model, space, goal, max_changes, seed
+    model, space, goal, max_changes, plausible, seed
         As for every explainer. Changes beyond `max_changes` are undone as far as the goal allows.
     reverted : bool
         Undo, for each of the ten nearest, every change that is not needed, and take the sparsest: a fair rival in
@@ -35,6 +36,8 @@ class NearestCT(CounterfactualExplainer):
     supports = Supports(
         paper="a baseline of Le, Wang, Lee: GRACE: Generating Concise and Informative Contrastive Sample to Explain "
         "Neural Network Model's Prediction, KDD 2020, https://arxiv.org/abs/1911.02042",
+        tier="reproduced",
+        evidence="a definition; its order is that of plain distances to all rows: tests/baselines/test_nearest_ct.py",
     )
 
     def __init__(
@@ -44,10 +47,11 @@ class NearestCT(CounterfactualExplainer):
         *,
         goal: Goal | None = None,
         max_changes: int | None = None,
+        plausible: Plausible = None,
         reverted: bool = False,
         seed: int = 0,
     ) -> None:
-        super().__init__(model, space, goal=goal, max_changes=max_changes, seed=seed)
+        super().__init__(model, space, goal=goal, max_changes=max_changes, plausible=plausible, seed=seed)
         self.reverted = reverted
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
@@ -91,7 +95,7 @@ class NearestCT(CounterfactualExplainer):
 
     def _valid(self, problem: Problem, candidates: Values, owner: Integers) -> tuple[Floats, Integers]:
         """The candidates moved within the limits that meet the goal, made sparser as far as asked."""
-        candidates = problem.limits.take(owner).project(candidates, problem.start[owner])
+        candidates = problem.within_limits(candidates, owner)
         met, _ = problem.judge(candidates, owner)
         candidates, owner = candidates[met], owner[met]
         candidates, _ = undo(problem, candidates, owner, down_to=1 if self.reverted else problem.max_changes)

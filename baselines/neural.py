@@ -6,31 +6,24 @@ of the black box: `rows_queried` leaves it out, `Network.spent` counts it.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
-from sklearn.compose import TransformedTargetRegressor
-from sklearn.decomposition import PCA
-from sklearn.linear_model import ElasticNet, LinearRegression, LogisticRegression, Ridge, RidgeClassifier
-from sklearn.neural_network import MLPClassifier, MLPRegressor
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
-from sklearn.svm import LinearSVC, LinearSVR
 
 from relax_plugin.arrays import Floats, Values
 from relax_plugin.base import CounterfactualExplainer, Supports
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import UnsupportedError
 from relax_plugin.features import FeatureSpace
+from relax_plugin.networks.layers import Dense, Scale, read_layers
+from relax_plugin.networks.layers import Layer as ReadLayer
 from relax_plugin.readers import SWITCHING
 
 Layer = Callable[[torch.Tensor], torch.Tensor]
 
-LINEAR = (LogisticRegression, RidgeClassifier, LinearSVC, LinearRegression, Ridge, ElasticNet, LinearSVR)
 ACTIVATIONS: dict[str, Layer] = {
     "identity": torch.nn.Identity(),
     "logistic": torch.sigmoid,
@@ -41,7 +34,6 @@ ACTIVATIONS: dict[str, Layer] = {
 LEAST_PROBABILITY = 1e-30  # of a module that gives probabilities; its logarithm is taken
 TOLERANCE = 1e-4  # by which the copy may differ from the model, which may compute in single precision
 COUNTING = threading.Lock()  # threads that share a copy count its rows together
-NEEDED = "it needs a differentiable network (a torch module, or scikit-learn's MLP or linear models)"
 
 
 class Network:
@@ -54,6 +46,8 @@ class Network:
     regression : bool
     module : torch module, optional
         One of the layers, to be put into evaluation mode while it is used.
+    missing_codes : array (features,), optional
+        What stands for a missing number of each feature: the layers are given NaN, as the model is.
 
     Attributes
     ----------
@@ -61,22 +55,30 @@ class Network:
         How many rows went through it so far; a row whose gradient is taken counts once.
     """
 
-    def __init__(self, layers: list[Layer], regression: bool, module: torch.nn.Module | None = None) -> None:
+    def __init__(
+        self,
+        layers: list[Layer],
+        regression: bool,
+        module: torch.nn.Module | None = None,
+        missing_codes: Floats | None = None,
+    ) -> None:
         self.layers = layers
         self.regression = regression
         self.module = module
+        self.missing_codes = missing_codes
         self.spent = 0
 
     @classmethod
     def of(cls, blackbox: BlackBox) -> "Network":
         """The copy of a model; raises UnsupportedError with a reason where there can be none."""
         regression = blackbox.task == "regression"
+        codes = None if blackbox.space is None else blackbox.space.missing_codes
         if not isinstance(blackbox.model, torch.nn.Module):
-            return cls(_layers(blackbox.model), regression)
+            return cls(_functions(read_layers(blackbox.model)), regression, missing_codes=codes)
         layers: list[Layer] = [partial(_run_module, blackbox.model)]
         if not regression and getattr(blackbox.reader, "gives_probabilities", None):
             layers.append(_logits_of_probabilities)
-        return cls(layers, regression, blackbox.model)
+        return cls(layers, regression, blackbox.model, codes)
 
     def answer(self, values: Values) -> Answer:
         """What the model would say: class positions and probabilities, or numbers."""
@@ -89,12 +91,12 @@ class Network:
     def outputs(self, values: Values) -> Floats:
         """Logits (n, classes), whose softmax is the model's probabilities; or numbers (n, 1)."""
         with torch.no_grad():
-            return self._per_class(self._forward(torch.tensor(values)).numpy())
+            return self._per_class(self._forward(torch.tensor(self._as_asked(values))).numpy())
 
     def jacobian(self, values: Values) -> tuple[Floats, Floats]:
         """Outputs (n, classes or 1), and their gradients (n, classes or 1, features) in the user's units."""
         with torch.inference_mode(False), torch.enable_grad():  # whatever the caller has switched off
-            inputs = torch.tensor(values, requires_grad=True)
+            inputs = torch.tensor(self._as_asked(values), requires_grad=True)
             outputs = self._forward(inputs)
             last = outputs.shape[1] - 1
             # Rows do not see each other, so that the gradient of a column's sum has every row's own gradient.
@@ -103,6 +105,9 @@ class Network:
                 for column in range(last + 1)
             ]
         return self._per_class(outputs.detach().numpy()), self._per_class(torch.stack(gradients, dim=1).numpy())
+
+    def _as_asked(self, values: Values) -> Values:
+        return values if self.missing_codes is None else np.where(values == self.missing_codes, np.nan, values)
 
     def _forward(self, values: torch.Tensor) -> torch.Tensor:
         with COUNTING:
@@ -122,7 +127,7 @@ class Network:
 class NetworkExplainer(CounterfactualExplainer):
     """Base of the methods that follow the gradient of a network. They look inside the model, and say so."""
 
-    supports = Supports(categorical=False, labels_only=False)
+    supports = Supports(categorical=False, several_columns=False, labels_only=False)
 
     def skip_reason(self, blackbox: BlackBox, space: FeatureSpace) -> str | None:
         reason = super().skip_reason(blackbox, space)
@@ -154,87 +159,17 @@ class NetworkExplainer(CounterfactualExplainer):
             raise UnsupportedError(f"skipped because the {name} answers otherwise than a copy of its weights does.")
 
 
-def _layers(model: Any) -> list[Layer]:
-    """A fitted scikit-learn model as layers that end in logits or numbers."""
-    if _is_frozen(model):
-        return _layers(model.estimator)
-    if isinstance(model, Pipeline):
-        steps = [step for _, step in model.steps]
-        return [layer for step in steps[:-1] for layer in _scaling(step)] + _layers(steps[-1])
-    if isinstance(model, TransformedTargetRegressor):
-        return _layers(model.regressor_) + _unscaling(model.transformer_)
-    if isinstance(model, MLPClassifier | MLPRegressor):
-        if model.out_activation_ != "softmax" and model.n_outputs_ > 1:
-            raise UnsupportedError(f"{NEEDED}, and the model has {model.n_outputs_} answers a row")
-        layers: list[Layer] = []
-        for weights, bias in zip(model.coefs_, model.intercepts_, strict=True):
-            layers += [_dense(weights, bias), ACTIVATIONS[model.activation]]
-        return layers[:-1] + ([ACTIVATIONS["exp"]] if model.out_activation_ == "exp" else [])
-    if isinstance(model, LINEAR):
-        coefficients = np.atleast_2d(model.coef_)
-        return [_dense(coefficients.T, np.broadcast_to(model.intercept_, len(coefficients)))]
-    raise UnsupportedError(f"{NEEDED}, and the model is a {type(model).__name__}")
+def _functions(layers: Sequence[ReadLayer]) -> list[Layer]:
+    """What was read from a scikit-learn model, as functions of tensors."""
+    return [_function(layer) for layer in layers]
 
 
-def _scaling(step: Any) -> list[Layer]:
-    """A fitted transformer as layers, if it does no more than shift, scale or rotate."""
-    if step is None or isinstance(step, str):  # "passthrough"
-        return []
-    if _is_frozen(step):
-        return _scaling(step.estimator)
-    if isinstance(step, Pipeline):
-        return [layer for _, part in step.steps for layer in _scaling(part)]
-    if isinstance(step, StandardScaler):
-        return [_elementwise(step.mean_ if step.with_mean else None, step.scale_)]
-    if isinstance(step, RobustScaler):
-        return [_elementwise(step.center_, step.scale_)]
-    if isinstance(step, MaxAbsScaler) and not getattr(step, "clip", False):
-        return [_elementwise(None, step.scale_)]
-    if isinstance(step, MinMaxScaler) and not step.clip:
-        return [_elementwise(-step.min_ / step.scale_, 1 / step.scale_)]
-    if isinstance(step, PCA):
-        lengths = np.sqrt(step.explained_variance_) if step.whiten else np.ones(len(step.components_))
-        return [_elementwise(step.mean_, None), _dense((step.components_ / lengths[:, None]).T, 0.0)]
-    clips = " that clips" if getattr(step, "clip", False) else ""
-    raise UnsupportedError(
-        f"it needs a network behind steps that only scale, and the model has a {type(step).__name__}{clips}"
-    )
-
-
-def _unscaling(transformer: Any) -> list[Layer]:
-    """The way back from a scaled target to the user's unit."""
-    if isinstance(transformer, StandardScaler):
-        shift, scale = transformer.mean_ if transformer.with_mean else None, transformer.scale_
-    elif isinstance(transformer, MinMaxScaler) and not transformer.clip:
-        shift, scale = -transformer.min_ / transformer.scale_, 1 / transformer.scale_
-    else:
-        name = type(transformer).__name__
-        raise UnsupportedError(f"it needs a network whose target is only scaled, and the model's is by a {name}")
-    scale = 1.0 if scale is None else scale
-    return [_elementwise(None if shift is None else -shift / scale, 1 / scale)]
-
-
-def _is_frozen(model: Any) -> bool:
-    """Whether it is scikit-learn's wrapper around a fitted estimator, which older versions do not have."""
-    return type(model).__name__ == "FrozenEstimator" and hasattr(model, "estimator")
-
-
-def _elementwise(shift: Any, scale: Any) -> Layer:
-    """(x - shift) / scale, in the order of scikit-learn's own operations; None leaves a part out."""
-    zero, one = np.zeros(1), np.ones(1)
-    return partial(
-        _shift_and_scale,
-        torch.tensor(np.asarray(zero if shift is None else shift, dtype=np.float64)),
-        torch.tensor(np.asarray(one if scale is None else scale, dtype=np.float64)),
-    )
-
-
-def _dense(weights: Any, bias: Any) -> Layer:
-    return partial(
-        _multiply_and_add,
-        torch.tensor(np.asarray(weights, dtype=np.float64)),
-        torch.tensor(np.asarray(bias, dtype=np.float64)),
-    )
+def _function(layer: ReadLayer) -> Layer:
+    if isinstance(layer, Scale):
+        return partial(_shift_and_scale, torch.tensor(layer.shift), torch.tensor(layer.scale))
+    if isinstance(layer, Dense):
+        return partial(_multiply_and_add, torch.tensor(layer.weights), torch.tensor(layer.bias))
+    return ACTIVATIONS[layer.name]
 
 
 # Functions of the module and not closures, so that an explainer can be pickled.

@@ -20,6 +20,7 @@ from relax_plugin.search.neighbours import MOST_TRAINING_ROWS, Neighbours
 from relax_plugin.search.rescue import QUANTILES, RESCUE_ROWS, Rescue
 from relax_plugin.search.searcher import Searcher, check_search_options
 from relax_plugin.search.state import Episodes, Observer
+from relax_plugin.wishes.plausibility import Plausible
 
 
 class RandomOrder(CounterfactualExplainer):
@@ -27,7 +28,7 @@ class RandomOrder(CounterfactualExplainer):
 
     Parameters
     ----------
-    model, space, goal, max_changes, seed
+    model, space, goal, max_changes, plausible, seed
         As for every explainer.
     rows_per_instance : int
         Model rows the search may spend on one query.
@@ -45,12 +46,13 @@ class RandomOrder(CounterfactualExplainer):
         *,
         goal: Goal | None = None,
         max_changes: int | None = 5,
+        plausible: Plausible = None,
         rows_per_instance: int = 40,
         fallback: bool = True,
         rescue_rows: int = RESCUE_ROWS,
         seed: int = 0,
     ) -> None:
-        super().__init__(model, space, goal=goal, max_changes=max_changes, seed=seed)
+        super().__init__(model, space, goal=goal, max_changes=max_changes, plausible=plausible, seed=seed)
         self.rows_per_instance = rows_per_instance
         self.fallback = fallback
         self.rescue_rows = rescue_rows

@@ -3,6 +3,7 @@
 - `<!-- include: FILE -->` is replaced by a file of the repository, `<!-- include: FILE, HEADING -->` by one section of
   it. Links in it lead where they lead there: to a page, or else to the file in the repository.
 - `<!-- help: bench -->` is replaced by what `relax-plugin bench --help` prints.
+- The pages that `docs/live.py` wrote to .live (or where RELAX_LIVE says) are part of the site, under live/.
 """
 
 import contextlib
@@ -16,7 +17,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from mkdocs.exceptions import PluginError
 from mkdocs.plugins import event_priority
+from mkdocs.structure.files import File
 
 from relax_plugin.cli import main
 
@@ -47,6 +50,18 @@ def on_config(config: Any) -> Any:
             (package / path.name).symlink_to(path)
     config.plugins["mkdocstrings"].config["handlers"]["python"]["paths"] = [_sources.name]
     return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the live pages, which the gallery links to."""
+    folder = Path(os.environ.get("RELAX_LIVE", ROOT / ".live"))
+    pages = sorted(folder.rglob("*.html"))
+    if not pages:
+        raise PluginError(f"there are no live pages in {folder}: `make docs`, or python docs/live.py {folder}.")
+    for path in pages:
+        address = f"live/{path.relative_to(folder).as_posix()}"
+        files.append(File.generated(config, address, abs_src_path=str(path)))
+    return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

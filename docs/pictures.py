@@ -1,7 +1,8 @@
-"""Draw docs/picture.svg, the picture of README.md: `python docs/pictures.py`, part of `make tables`.
+"""Draw docs/picture.svg, the picture of README.md, and those of the field: `python docs/pictures.py`.
 
-It shows what the lines under "Ten lines" of README.md find: one patient, two ways to another answer of the model. It is
-written as text, so that it is the same to the byte wherever the counterfactuals are the same.
+It is part of `make tables`. The picture of README.md shows what the lines under "Ten lines" there find: one patient,
+two ways to another answer of the model. All are written as text, so that they are the same to the byte wherever the
+results are the same.
 """
 
 import sys
@@ -13,9 +14,14 @@ from sklearn.ensemble import RandomForestClassifier
 
 from relax_plugin import FeatureSpace, Goal, ReLAX
 from relax_plugin.datasets import load
+from relax_plugin.evaluation.kept_rows import FILE, read_kept_rows
+from relax_plugin.evaluation.ranks import SCORES, by_task, ranked
 from relax_plugin.files import write_text
+from relax_plugin.pages.rank_picture import rank_picture
 
 DOCS = Path(__file__).resolve().parent
+FIELD = DOCS / "results" / "field"
+DRAWN = ("changes", "plausible", "lasting")
 PATIENT = 612
 WORDS = {"glucose": "glucose", "pressure": "blood pressure", "triceps": "skin fold", "insulin": "insulin"}
 WORDS |= {"mass": "body mass index", "pregnant": "pregnancies", "pedigree": "pedigree", "age": "age"}
@@ -50,6 +56,18 @@ def cells(row: Any, query: Any) -> list[dict[str, Any]]:
     return [{"text": f"{row[name]:g}", "changed": bool(row[name] != query[name])} for name in WORDS]
 
 
+def field_pictures() -> dict[str, str]:
+    """The critical-difference diagrams of docs/results/field.md by their file names; none until it was measured."""
+    if not (FIELD / FILE).exists():
+        return {}
+    rows = read_kept_rows(FIELD)
+    tables = {score: ranked(by_task(rows, score), high=score.high) for score in SCORES if score.name in DRAWN}
+    return {f"{score.name}.svg": rank_picture(table, score.meaning) for score, table in tables.items()}
+
+
 if __name__ == "__main__":
     write_text(DOCS / "picture.svg", picture())
     print("docs/picture.svg is written.", file=sys.stderr)
+    for name, drawn in field_pictures().items():
+        write_text(FIELD / name, drawn)
+        print(f"docs/results/field/{name} is written.", file=sys.stderr)

@@ -2,18 +2,23 @@
 
 `<!-- table: NAME -->` … `<!-- end of table -->` is filled with what `TABLES[NAME]` gives: `paper-…` from
 docs/results/paper (`make reproduce`), `figures-…` from docs/results/figures (`relax-plugin figures`), `speed-…` from
-docs/results/speed.csv (`make bench`), `real-tables` from docs/results/real_tables.csv (`docs/real_tables.py`).
+docs/results/speed.csv (`make bench`), `field-…` from docs/results/field (`relax-plugin bench --suite field`), others
+from what the scripts of docs/ and tests/hosts/ have stored (`script_tables.py`).
 """
 
 import html
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import field_tables
 import pandas as pd
+import script_tables
+from markdown_table import markdown, runs
+from script_tables import LASTING
 
 from relax_plugin.evaluation import figures
 from relax_plugin.files import write_text
@@ -26,7 +31,6 @@ DOCS = Path(__file__).resolve().parent
 PAPER = Folder(DOCS / "results" / "paper")
 FIGURES = DOCS / "results" / "figures"
 SPEED = DOCS / "results" / "speed.csv"
-REAL_TABLES = DOCS / "results" / "real_tables.csv"
 BLOCK = re.compile(
     r"(?<=<!-- table: )(?P<name>[\w-]+)(?P<open> -->\n)(?P<table>.*?)(?=<!-- end of table -->)", re.DOTALL
 )
@@ -40,6 +44,7 @@ IN_SHORT = (  # of the small table: those that apply to every task
     "dice-random",
 )
 CAP = 5  # changes, of the small table
+MOSTLY = 0.5  # share of queries that must have an answer for a task to count
 QUICK_FIT = 0.1  # seconds, below which the small table does not mention it
 WAYS_THROUGH_DICE = {  # of the benchmark -> in code
     "dice_ml random": '`dice_ml.Dice(method="random")`',
@@ -47,12 +52,6 @@ WAYS_THROUGH_DICE = {  # of the benchmark -> in code
     "relax, training included": "the same, training included",
 }
 LOOK = {"held": "success", "reached": "success", "compatible": "success", "held in part": "warning"}  # else failure
-
-
-def markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A Markdown table of texts."""
-    rows = [headings, ["---"] * len(headings), *lines]
-    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows)
 
 
 @cache
@@ -117,18 +116,6 @@ def section_of_the_paper(name: str) -> str:
     return "\n\n".join(parts)
 
 
-def runs(entries: Sequence[Mapping[str, Any]]) -> str:
-    """The commands behind stored results."""
-    lines = []
-    for entry in entries:
-        minutes = f"{entry['seconds'] / 60:.0f} min" if "seconds" in entry else ""
-        about = ", ".join(filter(None, [entry.get("commit"), minutes, entry.get("note")]))
-        lines.append([f"`{entry['command']}`", entry["started"][:16].replace("T", " "), about])
-    versions = ", ".join(f"{name} {version}" for name, version in entries[-1]["versions"].items())
-    table = markdown(["command", "started (UTC)", "commit, time"], lines)
-    return f"{table}\n\nOn {entries[-1]['machine']}: {versions}."
-
-
 @cache
 def measured() -> pd.DataFrame:
     """The lines of the last full run of `relax-plugin figures`."""
@@ -143,23 +130,44 @@ def figure(name: str) -> str:
     return f"**{table.about}**\n\n{table(measured()).rstrip()}"
 
 
-def real_tables() -> str:
-    """Where greedy search misses what can be found, of all tables, models and goals that were looked at."""
-    lines = pd.read_csv(REAL_TABLES)
-    every = ["table", "model", "goal"]
-    again = lines.groupby(every)["seed"].transform("size") > 1
-    means = lines[again].drop(columns="seed").groupby(every, sort=False).mean().reset_index()
-    least = lines.loc[again & (lines["seed"] == 0), "greedy: unsolved, though there is an answer"].min()
-    told = (
-        f"Looked at: {(lines['seed'] == 0).sum()} combinations of {lines['table'].nunique()} tables, "
-        f"{lines['model'].nunique()} models and {lines['goal'].nunique()} goals, {lines['rows'].max()} rows each. In "
-        f"{len(means)} of them greedy search left a share of {least:g} or more unsolved though there was an answer; "
-        f"these were looked at in {lines['seed'].nunique()} splits. Shares of rows left unsolved, means over splits:"
+def plausible_in_short() -> str:
+    """Why the Python default is what it is, in one sentence."""
+    lines = pd.read_csv(FIGURES / "plausible.csv")
+    means = lines.groupby(["task", "method"])[["validity", "outliers", "L0 ratio"]].mean().unstack("method")
+    default, preferred = "relax-global", "relax-global:plausible=prefer"
+    share = {method: means["outliers"][method].dropna() for method in (default, preferred)}
+    more = means["L0 ratio"][preferred].dropna() - 1.0
+
+    def between(low: float, high: float, pattern: str) -> str:
+        return f"between {pattern.format(low)} and {pattern.format(high)}"
+
+    return (
+        "The Python default stays `plausible=None`, the paper's objective of few, short changes; the command line and "
+        'the pages default to "prefer", which on '
+        f"{len(more)} tasks cuts the share of outliers from {between(*ends(share[default]), '{:.2f}')} to "
+        f"{between(*ends(share[preferred]), '{:.2f}')} for {between(*ends(more), '{:.0%}')} more changed features, at "
+        "the same validity."
     )
-    names = ("greedy", "nearest-ct", "without agent", "untrained agent", "by default", "trained agent")
-    shares = means[[f"{name}: unsolved" for name in names]].map("{:.3f}".format)
-    cells = [[", ".join(of), *told_of] for of, told_of in zip(means[every].values, shares.values, strict=True)]
-    return f"{told}\n\n{markdown(['table, model, goal', *names], cells)}"
+
+
+def ends(numbers: "pd.Series[float]") -> tuple[float, float]:
+    """The least and the largest."""
+    return float(numbers.min()), float(numbers.max())
+
+
+def lasting_in_short() -> str:
+    """What a higher probability buys, in one sentence."""
+    lines = pd.read_csv(LASTING)
+    sure = next(way for way in lines["way"] if way.startswith("min_probability"))
+    solved = lines[lines["way"] == sure].groupby("task")["validity"].mean()
+    lines = lines[lines["task"].isin(solved[solved > MOSTLY].index)]  # one model is never so sure
+    ways = lines.groupby("way", sort=False)[["lasts", "changes"]].mean()
+    default, surer = ways.loc["by default"], ways.loc[sure]
+    return (
+        f"`{sure}` buys answers that last: of models fitted again, {surer['lasts']:.0%} still agree "
+        f"({default['lasts']:.0%} by default), for {surer['changes'] - default['changes']:.2f} changed features more "
+        f"(means of {lines['task'].nunique()} tasks, {lines['seed'].nunique()} seeds)."
+    )
 
 
 def speeds(group: str | tuple[str, ...], columns: Mapping[str, Callable[[Any], str]]) -> str:
@@ -196,7 +204,10 @@ TABLES: dict[str, Callable[[], str]] = {
     },
     "figures-runs": lambda: runs(figures.notes(FIGURES).read()),
     **{f"figures-{name}": partial(figure, name) for name in figures.TABLES},
-    "real-tables": real_tables,
+    **script_tables.TABLES,
+    **field_tables.TABLES,
+    "lasting-in-short": lasting_in_short,
+    "plausible-in-short": plausible_in_short,
     "speed-dice": partial(
         speeds,
         "a counterfactual for each of 1000 rows through DiCE",

@@ -25,13 +25,8 @@ from sklearn.preprocessing import OneHotEncoder
 from relax_plugin import FeatureSpace, ReLAX
 from relax_plugin.datasets import load
 
-words = {
-    "status": {"A11": "overdrawn", "A12": "below 200", "A13": "200 or more", "A14": "no account"},
-    "savings": {"A61": "below 100", "A62": "below 500", "A63": "below 1000", "A64": "1000 or more", "A65": "unknown"},
-    "employment": {"A71": "none", "A72": "< 1 year", "A73": "< 4 years", "A74": "< 7 years", "A75": "7 years or more"},
-    "housing": {"A151": "rent", "A152": "own", "A153": "free"},
-}
 german = load("german")
+words = {name: german.words[name] for name in ("status", "savings", "employment", "housing")}
 X = german.X[["status", "duration", "amount", "savings", "employment", "housing", "age"]].replace(words)
 y = german.y.map({0: "granted", 1: "refused"})
 print(f"{len(X)} people; {(y == 'granted').mean():.0%} of them paid back")

@@ -46,7 +46,7 @@ print(f"snapshots at the training steps {list(explainer.snapshots_)}")
 
 # %%
 history = explainer.history_.frame()
-kept = int(history.set_index("step")["objective"].idxmax())
+kept = explainer.kept()
 print(f"the agent that is kept is the one after {kept} training steps")
 paths = paths_over_time(task, explainer, task.X_test[:10])
 small_multiples(task, paths, moments=sorted({0, 10, 20, 40, kept, 100}))
@@ -58,7 +58,8 @@ small_multiples(task, paths, moments=sorted({0, 10, 20, 40, kept, 100}))
 # the best, and the one that is kept (printed above the picture) may be an earlier one.
 #
 # The same as a slider. In a notebook you can move it here; the file, written to the current folder, needs no network
-# and no Python, and can be shown in a lecture. (`save("....gif")` writes an animation for slides.)
+# and no Python, and can be shown in a lecture. (`save("....gif")` writes an animation for slides.) The page of
+# `relax-plugin play` has such a slider too, for a point that you drag yourself.
 
 # %%
 slider = learning_slider(task, paths)

@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import shap
 from interpret.ext.blackbox import ReLAX as InterpretReLAX
-from IPython.display import HTML
+from matplotlib.figure import Figure
 
 from relax_plugin import ReLAX
 from relax_plugin.adapters.dice import ReLAXDice
@@ -74,15 +74,20 @@ explanation = inside_interpret.explain_local(malignant[:20], task.y_test[maligna
 explanation.selector.head()
 
 # %% [markdown]
-# In a notebook `interpret.show(explanation)` opens its page. Here are two of its figures: one sample, and the summary
-# of all. In the first, a bar is the size of a change in standard deviations. In the second, how often each feature is
-# changed.
+# In a notebook `interpret.show(explanation)` opens its page, which needs scripts. What it draws is `explanation.data`,
+# which we draw ourselves: on the left one sample, a bar being the size of a change in standard deviations; on the
+# right the summary of all, how often each feature is changed.
 
 # %%
-HTML(explanation.visualize(0).to_html(full_html=False, include_plotlyjs=True, include_mathjax=False))
-
-# %%
-HTML(explanation.visualize().to_html(full_html=False, include_plotlyjs=False, include_mathjax=False))
+one, all_of_them = explanation.data(0), explanation.data()
+figure = Figure(figsize=(9, 3.2), layout="constrained")
+left, right = figure.subplots(1, 2, sharey=True)
+left.barh(one["names"], one["scores"], color="#0072B2")
+left.set_title(f"{one['perf']['predicted']} to {one['counterfactuals'][0]['predicted']}: size of the change")
+right.barh(all_of_them["names"], [100 * share for share in all_of_them["scores"]], color="#0072B2")
+right.set_title(f"{all_of_them['found']} of {all_of_them['rows']} rows: % that change it")
+left.invert_yaxis()
+figure
 
 # %% [markdown]
 # ## SHAP: counterfactual Shapley values

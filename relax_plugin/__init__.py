@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from relax_plugin.features import FeatureSpace
     from relax_plugin.goal import Goal
     from relax_plugin.results import Counterfactuals
+    from relax_plugin.rules.rule import Rule
+    from relax_plugin.rules.suggestions import suggest_rules
+    from relax_plugin.wishes.plausibility import Plausibility
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "BlackBox",
@@ -21,11 +24,14 @@ __all__ = [
     "Counterfactuals",
     "FeatureSpace",
     "Goal",
+    "Plausibility",
     "ReLAX",
     "ReLAXConfig",
+    "Rule",
     "__version__",
     "list_explainers",
     "make_explainer",
+    "suggest_rules",
 ]
 
 # Loaded when first asked for, so that `import relax_plugin` does not import torch.
@@ -35,10 +41,13 @@ _MODULE_OF = {
     "Counterfactuals": "relax_plugin.results",
     "FeatureSpace": "relax_plugin.features",
     "Goal": "relax_plugin.goal",
+    "Plausibility": "relax_plugin.wishes.plausibility",
     "ReLAX": "relax_plugin.agent.explainer",
     "ReLAXConfig": "relax_plugin.agent.config",
+    "Rule": "relax_plugin.rules.rule",
     "list_explainers": "relax_plugin.base",
     "make_explainer": "relax_plugin.base",
+    "suggest_rules": "relax_plugin.rules.suggestions",
 }
 
 

@@ -99,8 +99,9 @@ def refuse_fractions(labels: Any) -> None:
     labels = np.asarray(labels)
     if np.issubdtype(labels.dtype, np.floating) and np.isfinite(labels).all() and (labels % 1 != 0).any():
         raise ModelError(
-            f"the model answered {labels[labels % 1 != 0][0]}, which is no class label; give labels, probabilities of "
-            "shape (n, classes), or say task='regression'."
+            f"the model answered {labels[labels % 1 != 0][0]}, which is no class label, nor are its answers "
+            "probabilities, from 0 to 1; pass BlackBox(model, task='regression') if it predicts numbers, else a "
+            "function that answers labels, or probabilities: (n,) of class 1, or (n, classes)."
         )
 
 

@@ -3,25 +3,44 @@
 import copy
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeGuard
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from relax_plugin.arrays import Integers, Values
+from relax_plugin.arguments import flag, real_number, whole_number
+from relax_plugin.arrays import Values
+from relax_plugin.batch import Batch
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import ConstraintError, GoalError, InputError, NotFittedError, UnsupportedError
-from relax_plugin.features import Bounds, FeatureSpace, Rows
+from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.goal import Goal
 from relax_plugin.limits import Limits
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.registry import list_explainers, make_explainer
 from relax_plugin.results import Counterfactuals, concatenate
-from relax_plugin.tables import pandas_or_array
-from relax_plugin.verdict import Verdict
+from relax_plugin.rules.kept import KeptRules
+from relax_plugin.rules.rule import Rule
+from relax_plugin.supports import Supports
+from relax_plugin.table.constraints import Bounds, Constraints
+from relax_plugin.table.tables import pandas_or_array, without_columns
+from relax_plugin.wishes.asked import asked_of
+from relax_plugin.wishes.further_models import check_models, further_models
+from relax_plugin.wishes.objective import chosen_objective
+from relax_plugin.wishes.plausibility import (
+    Detectors,
+    Plausibility,
+    Plausible,
+    PlausibleRows,
+    TrainingRows,
+    read_plausibility,
+)
+
+if TYPE_CHECKING:
+    from relax_plugin.menu.menu import Menu
 
 BATCH = 8192  # counterfactuals worked on side by side: bounds the memory of a call of any size
 LEAST_BATCH = 64  # queries worked on side by side, however many counterfactuals each is to have
@@ -29,17 +48,6 @@ MOST_COUNTERFACTUALS = 1_000_000  # that may be asked for one query
 MOST_SEEDS = 2**63  # torch knows no further ones
 LEARN_ROWS = 256  # training rows asked once to learn classes and the grain of scores; half of them by `predict` too
 LEARN_SHARE, LEARN_LABELS = 8, 32  # with a budget, at most an eighth of it is asked so, and so many by `predict` too
-
-
-@dataclass(frozen=True)
-class Supports:
-    """What an explainer can be used for."""
-
-    tasks: tuple[str, ...] = ("classification", "regression")
-    categorical: bool = True
-    labels_only: bool = True
-    extra: str | None = None  # of this package, which installs what the method needs
-    paper: str = ""  # authors: title, venue, address; "" if the method is its package's own
 
 
 class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
@@ -54,10 +62,16 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         `Goal.flip()` for classifiers when absent; a regressor needs one.
     max_changes : int, optional
         Largest number of features a counterfactual may change.
+    plausible : None, "prefer", "require" or a Plausibility
+        Whether counterfactuals must look like the training rows: "require" delivers no others, "prefer" others only
+        where no such one is found; a Plausibility names detector and threshold. None: it is not looked at.
     seed : int
     """
 
     supports: ClassVar[Supports] = Supports()
+    also: Iterable[Any] = ()  # further models for which an answer must hold
+    blackbox_: BlackBox
+    goal_: Goal
 
     def __init__(
         self,
@@ -66,12 +80,14 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         *,
         goal: Goal | None = None,
         max_changes: int | None = None,
+        plausible: Plausible = None,
         seed: int = 0,
     ) -> None:
         self.model = model
         self.space = space
         self.goal = goal
         self.max_changes = max_changes
+        self.plausible = plausible
         self.seed = seed
 
     # What a method fills in.
@@ -114,10 +130,11 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         if len(X) == 0:
             raise InputError("there are no training rows; fit needs at least one.")
         self._check_parameters()
-        self.space_ = FeatureSpace.infer(X) if self.space is None else self.space
-        values = self.space_.values(X)
-        limits, firsts = self.space_.limits(), range(0, len(values), BATCH)  # in pieces: a million rows need not much
-        if not any(limits.movable(values[first : first + BATCH]).any() for first in firsts):
+        self.space_, values = (FeatureSpace.infer(X) if self.space is None else self.space).taking_in(X)
+        self.training_rows_ = TrainingRows.of(self.space_, values)  # for detectors, if one is asked for
+        firsts = range(0, len(values), BATCH)  # in pieces: a million rows need not much
+        pieces = (values[first : first + BATCH] for first in firsts)
+        if not any(self.space_.limits(values=piece).movable(piece).any() for piece in pieces):
             raise ConstraintError("no feature may change: every one is immutable or has no room within its bounds.")
         self._bind_model()
         rng = np.random.default_rng(int(self.seed))
@@ -150,14 +167,24 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         n: int = 1,
         vary: Iterable[Hashable] | None = None,
         bounds: Bounds | None = None,
+        immutable: Iterable[Hashable] | None = None,
+        increase_only: Iterable[Hashable] | None = None,
+        decrease_only: Iterable[Hashable] | None = None,
+        max_changes: int | None = None,
+        rules: Iterable[str | Rule] | None = None,
+        costs: Mapping[Any, float] | None = None,
+        objective: Literal["sparse", "closest"] | None = None,
+        also: Iterable[Any] | None = None,
+        carry: Iterable[Hashable] | None = None,
         besides_query: bool = False,
+        plausible: Plausible = None,
     ) -> Counterfactuals:
-        """Counterfactuals for the rows.
+        """Counterfactuals for the rows, under the space's constraints and those of this call.
 
         Parameters
         ----------
-        X : DataFrame or array
-            Rows of other libraries' tables (polars, pyarrow, ...) come back as pandas.
+        X : DataFrame, array, dict, Series or list of records
+            Rows of other libraries' tables (polars, pyarrow, ...) come back as pandas. Columns may be in any order.
         goal : Goal, optional
             In place of the explainer's own.
         n : int
@@ -165,43 +192,80 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         vary : feature names that may change, optional
             All others stay as they are, for this call.
         bounds : mapping of name to (low, high) or to a list of categories, optional
-            Where changed cells must lie, for this call, within the space's own bounds.
+            Where changed cells must lie, for this call, within the space's own bounds. An end may be None, or one
+            number a row; a missing one is no limit.
+        immutable, increase_only, decrease_only : feature names, optional
+        max_changes : int, optional
+            In place of the explainer's own.
+        rules : texts or Rules, optional
+            Beside the space's own.
+        costs : mapping of name to price, optional
+            Of one standard deviation of a number, or of another category, in place of the space's own.
+        objective : "sparse" or "closest", optional
+            In place of the explainer's own: the fewest changes, or the least distance; "closest" by default where there
+            are costs.
+        also : models, optional
+            An answer must hold for each of them too, such as for the model fitted again on other rows.
+        carry : column names, optional
+            Columns of X that the model does not know: they come back in the results.
         besides_query : bool
             Whether a row that meets the goal already is to have `n` counterfactuals too, which differ from it. Else it
             is its own and only one.
+        plausible : "prefer", "require", a Plausibility, or False, optional
+            In place of the explainer's own; False: it is not looked at.
         """
         call = copy.copy(fitted(self))  # so that books and strictness are of this call alone, and threads share nothing
-        call.blackbox_ = call.blackbox_.for_call()
-        return call._explain(X, goal, n, vary, bounds, flag("besides_query", besides_query))
+        call._check_parameters()  # of what may have been set since the fit
+        call.max_changes = self.max_changes if max_changes is None else max_changes
+        call.plausible = self.plausible if plausible is None else plausible
+        call.space_ = self.space_ if rules is None else self.space_.with_rules(rules)
+        call.space_ = call.space_ if costs is None else call.space_.with_costs(costs)
+        call.objective_ = call._objective(objective)
+        constraints = Constraints(vary, bounds, immutable, increase_only, decrease_only).kept()
+        X, carried = without_columns(pandas_or_array(X), carry)
+        call.also = self.also if also is None else also
+        found = call._explain(X, goal, n, constraints, flag("besides_query", besides_query))
+        found.carried = carried
+        found.asked = asked_of(call, goal, constraints)
+        return found
 
     def _explain(
-        self,
-        X: Rows,
-        goal: Goal | None,
-        n: int,
-        vary: Iterable[Hashable] | None,
-        bounds: Bounds | None,
-        besides_query: bool,
+        self, X: Rows, goal: Goal | None, n: int, constraints: Constraints, besides_query: bool
     ) -> Counterfactuals:
         self._check_parameters()
-        X = pandas_or_array(X).copy()  # the results keep it, and the user may write into it later
+        X = X.copy()  # the results keep it, and the user may write into it later
         n = int(real_number("n", whole_number("n", n, 1), 1, MOST_COUNTERFACTUALS))
         if goal is not None and not isinstance(goal, Goal):
             raise GoalError(f"goal is {goal!r}; give a Goal, such as Goal.to({goal!r}).")
         goal = goal or self.goal or self.goal_
-        if isinstance(goal.label, tuple) and len(goal.label) != len(X):
-            raise GoalError(f"Goal.to has {len(goal.label)} labels for {len(X)} queries; give one, or one a query.")
+        goal.check_length(len(X))
         goal.check(self.blackbox_)
-        limits = self.space_.limits(vary, bounds)
-        values = self.space_.values(X)
+        self.space_, values = self.space_.taking_in(X)
+        self.space_.warn_of_wrong_formulas(X, values)
+        self.blackbox_ = self.blackbox_.over(self.space_)  # with books of this call
+        known = np.concatenate([self.training_rows_.rows[:LEARN_ROWS], values[:LEARN_ROWS]])
+        self.further_ = further_models(self.also, self.blackbox_, self.space_, known)
+        limits = self.space_.limits(values=values, **vars(constraints))
         size = max(BATCH // n, LEAST_BATCH)
         slices = [slice(first, first + size) for first in range(0, len(values), size)] or [slice(0, 0)]
         rows: Any = self.space_.frame(X)
         if self.space_.container == "array":  # what the model was fitted with, whatever the queries come in
             rows = X if isinstance(X, np.ndarray) else rows.to_numpy()
         pieces = rows.iloc if isinstance(rows, pd.DataFrame) else rows
-        parts = [self._explain_batch(values[s], pieces[s], goal.chunk(s), limits, n, besides_query) for s in slices]
+        every = np.arange(len(values))
+        parts = [
+            self._explain_batch(values[s], pieces[s], goal.chunk(s), limits.take(every[s]), n, besides_query)
+            for s in slices
+        ]
         return concatenate(parts, X)
+
+    def menu(
+        self, x: Rows, max_changes: int = 2, *, goal: Goal | None = None, vary: Any = None, bounds: Bounds | None = None
+    ) -> "Menu":
+        """Every set of up to `max_changes` features of one row: the best answer that changes no others, if any."""
+        from relax_plugin.menu.finding import find_menu
+
+        return find_menu(self, x, max_changes, goal, vary, bounds)
 
     def for_model(self, model: Any) -> Self:
         """This fitted explainer, with all it has learned, for another model with the same classes.
@@ -229,20 +293,15 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         Bounds, steps, directions, what is immutable and dtypes may be others. The model is not asked anew.
         """
         fitted(self).space_.refuse_other_features(space)
+        space = space.knowing({**space.foreign, **self.space_.foreign})  # what is kept of training rows refers to them
         other = copy.copy(self)
         other.space, other.space_, other.blackbox_ = space, space, self.blackbox_.over(space)
+        other.training_rows_ = TrainingRows(space, self.training_rows_.rows)
         return other
 
     def skip_reason(self, blackbox: BlackBox, space: FeatureSpace) -> str | None:
         """Why this explainer does not apply to this model and space; None if it does."""
-        if blackbox.task not in self.supports.tasks:
-            return f"it explains {' and '.join(self.supports.tasks)} only, and the model is for {blackbox.task}"
-        if space.is_categorical.any() and not self.supports.categorical:
-            name = space.names[int(np.argmax(space.is_categorical))]
-            return f"it needs numeric features, and {name!r} is categorical"
-        if not blackbox.has_scores and not self.supports.labels_only:
-            return "it needs scores, and the model answers labels only"
-        return None
+        return self.supports.why_not(blackbox, space)
 
     def _explain_batch(
         self, values: Values, rows: Rows, goal: Goal, limits: Limits, n: int, besides_query: bool
@@ -251,28 +310,45 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         asked = blackbox.rows_asked
         before = blackbox.confirm(rows) if len(values) else blackbox.ask(values)
         spent = np.full(len(values), (blackbox.rows_asked - asked) // max(len(values), 1), dtype=np.int64)
-        bound, most = goal.bind(blackbox, before), self._most_changes()
-        problem = Problem(self.space_, blackbox, values, before, bound, limits, most, spent)
-        verdict = Verdict(problem, rows, n, besides_query)
-        problem = problem.besides_query() if besides_query else problem
-        open_ = np.flatnonzero(~verdict.already)
-        missed = verdict.decide(*self._propose(problem, open_, n))
-        if blackbox.labels_apart and not blackbox.strict:
-            # Where `predict` and the largest score disagree (ties!), those queries are searched again by `predict`.
-            missed = np.union1d(missed, verdict.attempts_that_meet_the_goal(open_))
-            with blackbox.asking_strictly():
-                missed = verdict.decide(*self._propose(problem, missed, n))
-        verdict.say_why_missed(missed)
-        return verdict.counterfactuals(time.perf_counter() - started)
+        further = [replace(one, blackbox=one.blackbox.over(self.space_), model=blackbox) for one in self.further_]
+        problem = Problem(
+            self.space_,
+            blackbox,
+            values,
+            before,
+            goal.bind(blackbox, before),
+            limits,
+            self._most_changes(),
+            spent,
+            also=tuple(further),
+            spent_also=np.zeros(len(values), dtype=np.int64) if further else None,
+            objective=self.objective_,
+        )
+        if self.space_.rules:
+            problem = problem.under(KeptRules(self.space_, self.space_.bound_rules, values, problem.by_distance))
+        wanted, plausible = read_plausibility(self.plausible), None
+        if wanted is not None:
+            plausible = PlausibleRows.of(self.training_rows_.detector(wanted), values)
 
-    def _propose(self, problem: Problem, pending: Integers, n: int) -> tuple[Integers, Proposals]:
-        part = problem.part(pending)
-        if len(pending) == 0:
-            return pending, Proposals.empty(part, n)
-        return pending, self._generate(part, n, np.random.default_rng(int(self.seed)))
+        def offer(part: Problem) -> Proposals:
+            return self._generate(part, n, np.random.default_rng(int(self.seed)))
+
+        batch = Batch.of(problem, offer, plausible, strict=wanted is not None and wanted.strict)
+        result = batch.answered(rows, n, besides_query, started)
+        result.detectors = Detectors(self.training_rows_, wanted or Plausibility())
+        return result
 
     def _most_changes(self) -> int:
         return len(self.space_) if self.max_changes is None else min(int(self.max_changes), len(self.space_))
+
+    def _objectives(self) -> tuple[str, ...]:
+        """What the method can aim at, with its parameters as they are."""
+        return self.supports.objectives
+
+    def _objective(self, asked: str | None) -> str:
+        """What a call aims at that asks for this, or for nothing."""
+        own = asked if asked is not None else getattr(self, "objective", None)
+        return chosen_objective(own, self.space_, self._objectives(), type(self).__name__)
 
     def _bind_model(self) -> None:
         if isinstance(self.model, BlackBox):
@@ -292,6 +368,8 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
             whole_number("max_changes", self.max_changes, 1)
         if whole_number("seed", self.seed, 0) >= MOST_SEEDS:
             raise InputError(f"seed is {self.seed}, but must be less than 2^63.")
+        read_plausibility(self.plausible)
+        check_models(self.also)
         for name, kind in (("space", FeatureSpace), ("goal", Goal)):
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):
@@ -305,40 +383,14 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
 def fitted(explainer: CounterfactualExplainer) -> CounterfactualExplainer:
     """The explainer itself, refused if it is not fitted."""
     if not hasattr(explainer, "blackbox_"):
-        told = f"this {type(explainer).__name__} is not fitted"
-        raise NotFittedError(f"{told}; call fit(X) with the training rows first.")
+        raise NotFittedError(
+            f"this {type(explainer).__name__} is not fitted; call fit(X) with the training rows first."
+        )
     return explainer
 
 
-def whole_number(name: str, value: Any, least: int) -> int:
-    """The value as an int, or a sentence that says what would be accepted."""
-    if not _is_number(value) or value != int(value) or value < least:
-        raise InputError(f"{name} is {value!r}, but must be a whole number of at least {least}.")
-    return int(value)
-
-
-def real_number(name: str, value: Any, low: float, high: float) -> float:
-    """The value as a float, or a sentence that says what would be accepted."""
-    if not _is_number(value) or not low <= value <= high:
-        upper = f" to {high:g}" if np.isfinite(high) else " on"
-        raise InputError(f"{name} is {value!r}, but must be a number from {low:g}{upper}.")
-    return float(value)
-
-
-def flag(name: str, value: Any) -> bool:
-    """The value as a bool, or a sentence that says what would be accepted."""
-    if not isinstance(value, bool | np.bool_):
-        raise InputError(f"{name} is {value!r}, but must be True or False.")
-    return bool(value)
-
-
-def _is_number(value: Any) -> TypeGuard[float]:
-    if isinstance(value, bool | np.bool_):
-        return False
-    return isinstance(value, int | np.integer) or (isinstance(value, float | np.floating) and bool(np.isfinite(value)))
-
-
 __all__ = [
+    "BlackBox",
     "CounterfactualExplainer",
     "Supports",
     "fitted",

@@ -45,8 +45,8 @@ class BlackBox:
     Parameters
     ----------
     model : estimator, Pipeline, torch module, booster or callable
-        A callable's answer of shape (n, classes) is read as probabilities, (n,) as labels, or as numbers with
-        ``task="regression"``.
+        A callable's answer of shape (n, classes) is read as probabilities, (n,) as labels, or of class 1 as
+        probabilities if some lie between 0 and 1, or as numbers with ``task="regression"``.
     space : FeatureSpace, optional
         Needed by `ask`, which is given values; `answer` takes the user's rows.
     task : "auto", "classification" or "regression"
@@ -234,7 +234,7 @@ class BlackBox:
         if len(values) == 0:
             width = 0 if self.classes is None else len(self.classes)
             return Answer(np.empty(0), np.empty((0, width)) if self.reader.has_scores else None)
-        if self.trees is not None and self.trees.quicker(len(values)):
+        if self.trees is not None and self.trees.knows(values):
             return self._ask_trees(self.trees, values)
         labels, scores = self._asked(values, want_labels=not self.reader.has_scores)
         if self.task == "regression":

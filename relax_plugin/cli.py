@@ -14,7 +14,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from relax_plugin.commands import bench, demo, explain, fetch, figures, list_, methods, play, report, reproduce
+from relax_plugin.commands import (
+    bench,
+    demo,
+    explain,
+    fetch,
+    figures,
+    list_,
+    methods,
+    play,
+    report,
+    reproduce,
+    serve,
+    verify,
+)
 from relax_plugin.commands.output import INTERRUPTED, PIPE_CLOSED, REFUSED
 from relax_plugin.errors import ReLAXError
 
@@ -80,7 +93,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (demo, explain, list_, methods, play, bench, report, reproduce, figures, fetch):
+    for command in (demo, explain, verify, serve, list_, methods, play, bench, report, reproduce, figures, fetch):
         command.add(commands)
     chosen = parser.parse_args(arguments)
     chosen.said = shlex.join(["relax-plugin", *(sys.argv[1:] if arguments is None else arguments)])

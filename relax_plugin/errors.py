@@ -12,6 +12,10 @@ class InputError(ReLAXError, ValueError):
     """The rows or arguments handed in cannot be used."""
 
 
+class TableNote(UserWarning):
+    """What was made of the columns of a table, said once: nothing is wrong."""
+
+
 class ColumnError(InputError):
     """The columns are not those of the feature space."""
 
@@ -46,6 +50,10 @@ class UnsupportedError(ReLAXError):
 
 class SavedFileError(ReLAXError, ValueError):
     """A saved explainer is truncated, foreign, or of a newer version."""
+
+
+class CertificateError(ReLAXError, ValueError):
+    """A certificate was changed, or what it says does not hold for the model."""
 
 
 class MissingDataError(ReLAXError, LookupError):

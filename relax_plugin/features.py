@@ -5,41 +5,38 @@ the feature's list. Networks see the *encoded* row (standardised). Keeping the u
 cell bit-identical: nothing is ever scaled forth and back.
 """
 
+import copy
+import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
-from relax_plugin.columns import (
-    Feature,
-    decimals_of,
-    feature_from_dict,
-    feature_to_dict,
-    float_bytes,
-    narrowed,
-)
-from relax_plugin.conversion import column_of, columns_by_dtype, in_dtype, plain_numbers, values_of
-from relax_plugin.errors import ColumnError, ConstraintError, InputError, did_you_mean
-from relax_plugin.inference import infer_features, listed, refuse_unknown
-from relax_plugin.limits import Grid, Limits
-from relax_plugin.tables import Rows as Rows
-from relax_plugin.tables import (
+from relax_plugin.arrays import Booleans, Floats, Values
+from relax_plugin.errors import ColumnError, ConstraintError, InputError
+from relax_plugin.limits import Limits
+from relax_plugin.rules.binding import BoundRule
+from relax_plugin.rules.rule import BoundFunction, Rule
+from relax_plugin.table.columns import Feature, with_cost
+from relax_plugin.table.constraints import Bounds as Bounds
+from relax_plugin.table.constraints import Constraints, limits_of, mapped, refuse_unknown
+from relax_plugin.table.derived import bind_formulas, contradicted, read_formulas, refuse_wrong_formula
+from relax_plugin.table.feature_files import dtype_from_text, dtype_text, feature_from_dict, feature_to_dict, plain
+from relax_plugin.table.inference import infer_features
+from relax_plugin.table.labels import Labels, labels_from_dict, labels_to_dict, read_labels
+from relax_plugin.table.tables import Rows as Rows
+from relax_plugin.table.tables import (
     array_dtype,
-    array_with_cells,
-    as_array,
     as_frame,
     pandas_or_array,
-    with_cells,
 )
+from relax_plugin.table.translation import Translation
+from relax_plugin.table.vocabulary import Foreign
 
-Bounds = Mapping[Any, Sequence[Any]]
 
-
-class FeatureSpace:
+class FeatureSpace(Translation):
     """The features in order, with their kinds, bounds and constraints.
 
     Parameters
@@ -49,17 +46,17 @@ class FeatureSpace:
         What the rows came in, and so what the model is asked with.
     array_dtype : str
         Of an array.
+    columns : sequence of names, optional
+        All columns of the rows, in their order; by default those of the features.
+    foreign : mapping of the position of a feature to Foreign, optional
+        Cells that are none of its categories.
+    derived : sequence of Derived
+        Columns that are computed from others, each from those before it.
+    rules : sequence of Rule
+        What every answer must keep.
+    labels : mapping
+        Words for people: of a feature, or of its categories.
     """
-
-    def __init__(
-        self,
-        features: Sequence[Feature],
-        container: Literal["frame", "array"] = "frame",
-        array_dtype: str = "object",
-    ) -> None:
-        self.features = tuple(features)
-        self.container = container
-        self.array_dtype = array_dtype
 
     def __repr__(self) -> str:
         lines = []
@@ -68,16 +65,20 @@ class FeatureSpace:
             rule = "immutable" if f.immutable else (f"{f.direction} only" if f.direction else "free")
             barred = [category for category, chosen in zip(f.categories, f.choices, strict=False) if not chosen]
             rule += f", never {barred}" if barred else ""
+            rule += f", cost {f.cost:g}" if f.cost != 1 else ""
             lines.append(f"  {f.name}: {f.kind}, {values}, {rule}")
         return "FeatureSpace(\n" + "\n".join(lines) + "\n)"
 
+    def _repr_html_(self) -> str:
+        """A line for each feature: words, kind, values, and whether it may change."""
+        from relax_plugin.reading.notebook import space_html
+
+        return space_html(self)
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, FeatureSpace) and self.to_dict() == other.to_dict()
+        return isinstance(other, FeatureSpace) and self.rules == other.rules and self._data() == other._data()
 
     __hash__ = None  # type: ignore[assignment]
-
-    def __len__(self) -> int:
-        return len(self.features)
 
     @classmethod
     def infer(
@@ -91,12 +92,43 @@ class FeatureSpace:
         decrease_only: Iterable[Hashable] = (),
         bounds: Bounds | None = None,
         steps: Mapping[Any, float] | None = None,
+        one_hot: Mapping[Any, Sequence[Hashable]] | Literal["auto"] | None = None,
+        ordered: Mapping[Any, Sequence[Any]] | None = None,
+        derived: Mapping[Any, str] | None = None,
+        rules: Iterable[str | Rule] = (),
+        costs: Mapping[Any, float] | None = None,
+        fill_missing: Iterable[Hashable] = (),
+        may_vanish: Iterable[Hashable] = (),
+        labels: Labels | None = None,
     ) -> "FeatureSpace":
         """Read the space off training rows; what is not said comes from the data.
 
         Text, bool and pandas Categorical columns are categorical; whole numbers are integers unless named in
-        `continuous`; other numbers keep the data's decimals. `bounds` maps a name to (low, high), or to the list of
-        categories that may be chosen; `steps` maps a name to the grid its values lie on, counted from its low end.
+        `continuous`; other numbers keep the data's decimals. Whatever else there is (dates, lists, remarks) is carried
+        to the model as it is. Missing cells stay missing.
+
+        Parameters
+        ----------
+        X : DataFrame or array
+            Training rows.
+        categorical, continuous : names
+        immutable, increase_only, decrease_only : names
+        bounds : mapping of name to (low, high), or to the categories that may be chosen
+        steps : mapping of name to the grid that its values lie on, counted from its low end
+        one_hot : mapping of a name to its columns, or "auto"
+            Columns that are one feature, since just one of them is 1; "auto" finds them and says so.
+        ordered : mapping of name to its categories in order
+        derived : mapping of a column to its formula
+            Such a column is computed anew from the others; it is never chosen, and no change of its own.
+        rules : texts such as "age >= work_years + 16", or Rules
+            What every answer must keep; `was(name)` is the query's own value.
+        costs : mapping of name to the price of one standard deviation of a number, or of another category
+            That of others is 1.
+        fill_missing : names whose missing cells may get a value, which is a change
+        may_vanish : names whose values may become missing
+        labels : mapping of name to words for it, or to words for its categories, or to both
+            For people: {"amount": "amount (DM)", "status": {"A11": "overdrawn"}}, or
+            {"status": ("account", {"A11": "overdrawn"})}.
         """
         X = pandas_or_array(X)
         lists = {
@@ -105,214 +137,133 @@ class FeatureSpace:
             "immutable": immutable,
             "increase_only": increase_only,
             "decrease_only": decrease_only,
+            "fill_missing": fill_missing,
+            "may_vanish": may_vanish,
         }
-        features = infer_features(as_frame(X), lists, bounds or {}, steps or {})
-        if isinstance(X, pd.DataFrame):
-            return cls(features)
-        return cls(features, "array", str(array_dtype(str(X.dtype))))
+        frame = as_frame(X)
+        formulas = read_formulas(derived or {}, list(frame.columns))
+        own = frame.drop(columns=list(formulas)) if formulas else frame
+        features = infer_features(
+            own, lists, bounds or {}, steps or {}, {} if costs is None else costs, one_hot, ordered or {}
+        )
+        container: Literal["frame", "array"] = "frame" if isinstance(X, pd.DataFrame) else "array"
+        dtype = "object" if isinstance(X, pd.DataFrame) else str(X.dtype)
+        space = cls(features, container, str(array_dtype(dtype)), list(frame.columns))
+        space = space._with(derived=tuple(bind_formulas(formulas, space.kinds, frame.dtypes)))
+        if formulas:
+            known, values = space.taking_in(frame)
+            for one in space.derived:
+                refuse_wrong_formula(one, frame[one.name], known.cells(values))
+        space = space._with(labels=read_labels(labels or {}, space.features, list(formulas)))
+        return space.with_rules(rules) if rules else space
 
-    # Arrays over the features, for vectorised code.
-
-    @cached_property
-    def names(self) -> list[Hashable]:
-        return [f.name for f in self.features]
-
-    @cached_property
-    def is_categorical(self) -> Booleans:
-        return np.array([f.kind == "categorical" for f in self.features], dtype=bool)
-
-    @cached_property
-    def mean(self) -> Floats:
-        return np.array([f.mean for f in self.features])
-
-    @cached_property
-    def scale(self) -> Floats:
-        return np.array([f.scale for f in self.features])
-
-    @cached_property
-    def category_offsets(self) -> Integers:
-        """Where each feature's categories begin in the list of all categories; one more entry for its length."""
-        return np.cumsum([0] + [len(f.categories) for f in self.features])
-
-    @property
-    def encoded_width(self) -> int:
-        """How many numbers the networks see of one row: numbers standardised, categories one-hot."""
-        return int((~self.is_categorical).sum() + self.category_offsets[-1])
-
-    # The user's rows -> values.
-
-    def values(self, X: Rows) -> Values:
-        """Check the rows and turn them into a float64 matrix (n, features); categories become positions."""
+    def taking_in(self, X: Rows) -> tuple["FeatureSpace", Values]:
+        """The rows as values, and a space that knows all of their cells too: unseen categories, what is carried."""
         frame = self.frame(X)
-        numbers = None if self.is_categorical.any() else plain_numbers(frame, frame.dtypes)
-        if numbers is not None:
-            return numbers
-        values = np.empty((len(frame), len(self)), dtype=np.float64)
-        for j, (_, column) in enumerate(frame.items()):
-            values[:, j] = values_of(self.features[j], column, self._places[j])
-        return values
+        values, foreign = self._read(frame)
+        if not foreign:
+            return self, values
+        for j in foreign:
+            self._warn_of_unseen(j, values[:, j], foreign[j])
+        return self._with(foreign=self.foreign | foreign), values
 
-    def frame(self, X: Rows) -> pd.DataFrame:
-        """The rows as a DataFrame with exactly this space's columns, in its order."""
-        X = pandas_or_array(X)
-        if not isinstance(X, pd.DataFrame):
-            frame = as_frame(X, len(self))
-            frame.columns = pd.Index(self.names, dtype=object)
+    def warn_of_wrong_formulas(self, X: Rows, values: Values) -> None:
+        """Say where a derived cell of a query is not what its formula gives: answers would hang on that alone."""
+        frame = self.frame(X)
+        for one in self.derived:
+            wrong = contradicted(one, frame[one.name], self.cells(values))
+            if wrong.any():
+                row = int(np.argmax(wrong))
+                warnings.warn(
+                    f"derived column {one.name!r} is {frame[one.name].iloc[row]} in row {row} of the queries, which "
+                    f"its formula {one.formula.text!r} does not give; it is computed anew as soon as an input changes.",
+                    stacklevel=4,
+                )
+
+    def knowing(self, foreign: Mapping[int, Foreign]) -> "FeatureSpace":
+        """The space with these foreign cells in the place of its own."""
+        return self._with(foreign=dict(foreign)) if foreign else self
+
+    def _with(self, **changed: Any) -> "FeatureSpace":
+        """A copy with some attributes changed; what was computed from them is computed anew."""
+        other = copy.copy(self)
+        kept = ("features", "container", "array_dtype", "columns", "foreign", "derived", "rules", "labels")
+        other.__dict__ = {name: value for name, value in vars(self).items() if name in kept} | changed
+        return other
+
+    def by_feature(self, X: Rows) -> pd.DataFrame:
+        """The rows with a column a feature: of a one-hot group its category; derived columns are left out."""
+        frame = self.frame(X)
+        if self.is_plain:
             return frame
-        if not X.columns.is_unique:
-            raise ColumnError(f"column {X.columns[X.columns.duplicated()][0]!r} occurs twice.")
-        if list(X.columns) == self.names:
-            return X
-        missing = [name for name in self.names if name not in X.columns]
-        if missing:
-            hint = did_you_mean(missing[0], X.columns)
-            raise ColumnError(f"column {missing[0]!r} is missing; {hint}")
-        extra = [name for name in X.columns if name not in self.names]
-        if extra:
-            raise ColumnError(f"column {extra[0]!r} is not a feature; pass only {self.names}.")
-        raise ColumnError(f"the columns are in another order than in training; pass X[{self.names}].")
-
-    def encode(self, X: Rows) -> Values:
-        """The rows as standardised numbers, one column a feature; a category is its position."""
-        return self.standardise(self.values(X))
-
-    def standardise(self, values: Values) -> Values:
-        return np.asarray((values - self.mean) / self.scale)
-
-    def one_hot(self, values: Values, features: Integers | None = None) -> Values:
-        """What the networks see of the rows, or of some features: standardised numbers, then one column a category."""
-        features = np.arange(len(self)) if features is None else features
-        numbers = features[~self.is_categorical[features]]
-        parts = [(values[:, numbers] - self.mean[numbers]) / self.scale[numbers]]
-        for j in features[self.is_categorical[features]]:
-            parts.append(values[:, j, None] == np.arange(len(self.features[j].categories)))
-        return np.concatenate(parts, axis=1, dtype=np.float64)
-
-    # Values -> the user's rows.
-
-    def decode(self, encoded: Values, queries: Rows | None = None) -> Rows:
-        """Turn standardised rows back into the user's dtypes; cells equal to their query's are copied from it."""
-        values = np.asarray(encoded * self.scale + self.mean)
-        if queries is None:
-            grid = self.limits().round_to_grid(values)
-            return self.model_input(np.where(self.is_categorical, values, grid))
-        unchanged = np.asarray(encoded) == self.encode(queries)
-        return self.restore(np.where(unchanged, self.values(queries), values), queries)
-
-    def restore(self, values: Values, queries: Rows, start: Values | None = None) -> Rows:
-        """Rows in the user's dtypes, cells equal to those of the queries (whose values are `start`) being their own."""
-        original = self.frame(queries)
-        start = self.values(queries) if start is None else start
-        changed = values != start
-        new = {
-            int(j): column_of(self.features[j], values[changed[:, j], j]) for j in np.flatnonzero(changed.any(axis=0))
-        }
-        if self.container == "array" and isinstance(queries, np.ndarray):
-            return array_with_cells(queries, changed, new)
-        frame = pd.DataFrame(original, copy=True)
-        dtypes = frame.dtypes.tolist()
+        known, values = self.taking_in(frame)
+        columns = {}
         for j, feature in enumerate(self.features):
-            # A query of few categories gets all those of the training data; the values stay.
-            widened = isinstance(feature.dtype, pd.CategoricalDtype) and dtypes[j] != feature.dtype
-            if widened or j in new:
-                column: Any = frame.iloc[:, j].reset_index(drop=True)
-                column = column.astype(feature.dtype) if widened else column
-                column = with_cells(column, changed[:, j], new[j]) if j in new else column
-                frame.isetitem(j, column.set_axis(frame.index))
-        return frame if self.container == "frame" else as_array(frame, np.asarray(queries).dtype)
+            if feature.columns:
+                words = [*feature.categories, *known.foreign_cells(j)]
+                cells = [words[int(code)] for code in values[:, j]]
+                columns[feature.name] = pd.Series(cells, index=frame.index, dtype=object)
+            else:
+                columns[feature.name] = frame[feature.name]
+        return pd.DataFrame(columns, index=frame.index)
 
-    def model_input(self, values: Values) -> Rows:
-        """Values in the container and dtypes of the training rows, as fast as possible: the model is asked with it.
+    def with_features(self, features: Iterable[Feature]) -> "FeatureSpace":
+        """The space with its features in other dtypes, bounds or directions; their names and kinds are the same."""
+        other = self._with(features=tuple(features))
+        self.refuse_other_features(other)
+        return other
 
-        Nobody else holds the cells: the model may write into them.
-        """
-        if len(self._numbers) == 1 and (self.container == "frame" or self.array_dtype in map(str, self._numbers)):
-            cells = self.model_array(values)
-            return pd.DataFrame(cells, columns=self._index, copy=False) if self.container == "frame" else cells
-        frame = pd.DataFrame({f.name: column_of(f, values[:, j]) for j, f in enumerate(self.features)})
-        return frame if self.container == "frame" else as_array(frame, np.dtype(self.array_dtype))
-
-    def model_array(self, values: Values) -> Array:
-        """The cells of `model_input` as `to_numpy` would give them, without a frame in between (if `has_arrays`)."""
-        blocks = [in_dtype(values[:, columns], dtype) for dtype, columns in self._numbers.items()]
-        if len(blocks) == 1:
-            return blocks[0]
-        cells = np.empty(values.shape, dtype=np.result_type(*blocks))
-        for columns, block in zip(self._numbers.values(), blocks, strict=True):
-            cells[:, columns] = block
-        return cells
-
-    @property
-    def has_arrays(self) -> bool:
-        """Whether arrays could stand for the frames of the training rows: every column holds numbers of numpy."""
-        return self.container == "frame" and len(self._numbers) > 0
+    def with_rules(self, rules: Iterable[str | Rule]) -> "FeatureSpace":
+        """The space with further rules, refused if they do not fit its columns."""
+        if isinstance(rules, str) or not isinstance(rules, Iterable):
+            raise ConstraintError(f"rules is {rules!r}; give a list of rules.")
+        more = [Rule.of(rule) for rule in rules]
+        other = self._with(rules=tuple(dict.fromkeys((*self.rules, *more))))
+        assert other.bound_rules is not None
+        return other
 
     @cached_property
-    def _numbers(self) -> dict[np.dtype[Any], Any]:
-        return columns_by_dtype(self.features)
-
-    def numbers(self, values: Values) -> Values:
-        """The values with categories, if these are numbers, in place of their positions."""
-        cells = values.copy()
-        for j in np.flatnonzero(self.is_categorical):
-            cells[:, j] = np.asarray(self.features[j].categories, dtype=np.float64)[cells[:, j].astype(int)]
-        return cells
-
-    @cached_property
-    def _places(self) -> list[dict[Any, int]]:
-        """Where each category stands in its feature's list."""
-        return [{category: place for place, category in enumerate(f.categories)} for f in self.features]
-
-    @cached_property
-    def _index(self) -> pd.Index:
-        return pd.Index(self.names)
+    def bound_rules(self) -> tuple[BoundRule | BoundFunction, ...]:
+        formulas = {one.name: one.formula for one in self.derived}
+        return tuple(rule.bind(self.kinds, formulas) for rule in self.rules)
 
     # Constraints.
 
-    @cached_property
-    def grid(self) -> Grid:
-        """The numbers that cells can hold."""
-        return Grid(
-            anchor=np.array([f.anchor for f in self.features]),
-            step=np.array([f.step or 0.0 for f in self.features]),
-            decimals=np.array([decimals_of(f.step, f.anchor) for f in self.features]),
-            precision=np.array([float_bytes(f.dtype) for f in self.features]),
-        )
+    def limits(
+        self,
+        vary: Iterable[Hashable] | None = None,
+        bounds: Bounds | None = None,
+        values: Values | None = None,
+        *,
+        immutable: Iterable[Hashable] | None = None,
+        increase_only: Iterable[Hashable] | None = None,
+        decrease_only: Iterable[Hashable] | None = None,
+    ) -> Limits:
+        """What a row may become: this space's constraints, narrowed by those of one call.
 
-    def limits(self, vary: Iterable[Hashable] | None = None, bounds: Bounds | None = None) -> Limits:
-        """What a row may become: this space's constraints, narrowed by those of one call."""
-        if vary is None and bounds is None:
-            return self._limits
-        features = list(self.features)
-        if bounds is not None and not isinstance(bounds, Mapping):
-            raise InputError(f"bounds is {bounds!r}; give a mapping of name to (low, high) or to a list of categories.")
-        refuse_unknown("bounds", bounds or {}, self.names)
-        for name, bound in (bounds or {}).items():
-            position = self.names.index(name)
-            features[position] = narrowed(features[position], bound)
-        if vary is not None:
-            varied = listed(vary, "vary")
-            refuse_unknown("vary", varied, self.names)
-            for name in varied:
-                if self.features[self.names.index(name)].immutable:
-                    raise ConstraintError(f"vary names feature {name!r}, which is immutable.")
-            features = [f if f.name in varied else replace(f, immutable=True) for f in features]
-        return self._limits_of(features)
+        With `values` they are the limits of these rows: their missing cells stay missing, unless they may be filled.
+        """
+        constraints = Constraints(vary, bounds, immutable, increase_only, decrease_only)
+        rows = None if values is None else len(values)
+        limits = limits_of(self.features, self.grid, constraints, rows) if constraints.any() else self._limits
+        if values is None:
+            return limits
+        missing = self.is_missing(values)
+        unseen = (limits.direction != 0) & (values >= self._counts) & ~missing  # of which nobody knows where it stands
+        return limits.keeping((missing & ~self._fillable) | unseen)
 
     @cached_property
     def _limits(self) -> Limits:
-        return self._limits_of(self.features)
+        return limits_of(self.features, self.grid, Constraints(), None)
 
-    def _limits_of(self, features: Sequence[Feature]) -> Limits:
-        return Limits(
-            low=np.array([[f.low for f in features]]),
-            high=np.array([[f.high for f in features]]),
-            frozen=np.array([[f.immutable for f in features]], dtype=bool),
-            choices=np.array([[choice for f in features for choice in f.choices]], dtype=bool).reshape(1, -1),
-            grid=self.grid,
-            direction=np.array([{"increase": 1, "decrease": -1, None: 0}[f.direction] for f in self.features]),
-            category_offsets=self.category_offsets,
-        )
+    @cached_property
+    def _counts(self) -> Floats:
+        """How many categories each feature has; infinitely many are the values of numbers."""
+        return np.array([len(f.categories) if f.kind == "categorical" else np.inf for f in self.features])
+
+    @cached_property
+    def _fillable(self) -> Booleans:
+        return np.array([f.fillable for f in self.features], dtype=bool)
 
     def refuse_other_features(self, other: "FeatureSpace") -> None:
         """Refuse a space whose values do not mean the same: other names, kinds, or categories than these."""
@@ -323,20 +274,46 @@ class FeatureSpace:
                 wanted = f"the categories {list(own.categories)}, in this order" if own.categories else "a number"
                 told = f"has the categories {list(given.categories)}" if given.categories else "is a number"
                 raise ConstraintError(f"feature {given.name!r} {told}; accepted is {wanted}.")
+            if given.columns != own.columns or (given.missing_code != own.missing_code and not own.categories):
+                raise ConstraintError(
+                    f"feature {given.name!r} has other columns, mean or scale; accepted is a space inferred from the "
+                    "same rows."
+                )
 
-    def distance(self, a: Values, b: Values) -> Floats:
-        """L1 distance in standardised space; a changed category counts 1."""
-        return np.asarray(self.distances(a, b).sum(axis=-1))
-
-    def distances(self, a: Values, b: Values) -> Values:
-        return np.asarray(np.where(self.is_categorical, a != b, np.abs(a - b) / self.scale), dtype=np.float64)
+    def with_costs(self, costs: Mapping[Any, float]) -> "FeatureSpace":
+        """The same space with other prices of the features named in `costs`; those of the others stay."""
+        refuse_unknown("costs", mapped(costs, "costs"), self.names)
+        other = copy.copy(self)  # with all that is cached, none of which knows prices but these
+        other.features = tuple(with_cost(f, costs[f.name]) if f.name in costs else f for f in self.features)
+        for name in ("prices", "has_prices"):
+            other.__dict__.pop(name, None)
+        return other
 
     # Plain data, for `save`.
 
     def to_dict(self) -> dict[str, Any]:
         """The space as JSON-ready data."""
+        return self._data() | {"rules": [self._rule_text(rule) for rule in self.rules]}
+
+    def _data(self) -> dict[str, Any]:
+        """All of it but the rules, which may be functions."""
         features = [feature_to_dict(feature) for feature in self.features]
-        return {"container": self.container, "array_dtype": self.array_dtype, "features": features}
+        return {
+            "container": self.container,
+            "array_dtype": self.array_dtype,
+            "columns": [plain("columns", name) for name in self.columns],
+            "features": features,
+            "derived": [
+                {"name": plain("derived", one.name), "formula": one.formula.text, "dtype": dtype_text(one.dtype)}
+                for one in self.derived
+            ],
+            "labels": labels_to_dict(self.labels),
+        }
+
+    def _rule_text(self, rule: Rule) -> list[str | None]:
+        if rule.text is None:
+            raise InputError(f"the rule {str(rule)!r} is a function, which a file cannot hold; write it as a text.")
+        return [rule.text, rule.name]
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "FeatureSpace":
@@ -346,4 +323,18 @@ class FeatureSpace:
             raise InputError("the features of a space must have names of their own, and there must be one at least.")
         if data["container"] not in ("frame", "array"):
             raise InputError(f"rows come as a frame or an array, not as {data['container']!r}.")
-        return cls(features, data["container"], str(array_dtype(data["array_dtype"])))
+        space = cls(features, data["container"], str(array_dtype(data["array_dtype"])))
+        dtypes = {row["name"]: dtype_from_text(row["dtype"], (), False) for row in data["derived"]}
+        formulas = {row["name"]: row["formula"] for row in data["derived"]}
+        names = list(data["columns"])
+        if (
+            len(set(names)) < len(names)
+            or set(names) != {*space.columns, *formulas}
+            or set(space.columns) & {*formulas}
+        ):
+            raise InputError("the columns of a space are not those of its features.")
+        space = space._with(columns=names)
+        bound = bind_formulas(read_formulas(formulas, names), space.kinds, dtypes)
+        labels = read_labels(labels_from_dict(data["labels"]), features, list(formulas))
+        space = space._with(derived=tuple(bound), labels=labels)
+        return space.with_rules([Rule(text, name=name) for text, name in data["rules"]])

@@ -41,6 +41,12 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
 def write_packed(path: Path, text: str) -> None:
     """Write a text whole or not at all, with its length and checksum, as gzip keeps them."""
     with replacing(path) as temporary:

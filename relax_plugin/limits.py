@@ -105,7 +105,8 @@ class Limits:
     """Bounds, grids, directions and frozen features of a batch of rows.
 
     `low`, `high`, `frozen` have shape (1 or rows, features), `choices` (1 or rows, all categories): one row when the
-    whole batch shares them (a call), one a row when each has its own (training under random constraints).
+    whole batch shares them (a call), one a row when each has its own (training under random constraints). A missing
+    number has a code outside of the bounds: it may stay, or come in; a number may get that code if it is `vanishable`.
     """
 
     low: Floats
@@ -115,6 +116,19 @@ class Limits:
     grid: Grid
     direction: Integers
     category_offsets: Integers
+    missing_codes: Floats  # NaN, which nothing equals, for categories that cannot vanish
+    vanishable: Booleans
+
+    def keeping(self, cells: Booleans) -> "Limits":
+        """The limits of rows in which these cells stay as they are."""
+        return replace(self, frozen=self.frozen | cells) if cells.any() else self
+
+    def contain(self, other: "Limits") -> bool:
+        """Whether every row that keeps the other limits keeps these too."""
+        wider = (self.low <= other.low) & (self.high >= other.high) & (~self.frozen | other.frozen)
+        free = other.frozen | wider
+        onward = (self.direction == 0) | (self.direction == other.direction) | other.frozen
+        return bool(free.all() and onward.all() and (self.choices | ~other.choices).all())
 
     @property
     def is_categorical(self) -> Booleans:
@@ -132,10 +146,26 @@ class Limits:
             self, low=pick(self.low), high=pick(self.high), frozen=pick(self.frozen), choices=pick(self.choices)
         )
 
+    def of_feature(self, j: int) -> "Limits":
+        """The limits of one feature alone."""
+        first, last = self.category_offsets[j : j + 2]
+        return replace(
+            self,
+            low=self.low[:, [j]],
+            high=self.high[:, [j]],
+            frozen=self.frozen[:, [j]],
+            choices=self.choices[:, first:last],
+            grid=self.grid.take([j]),
+            direction=self.direction[[j]],
+            category_offsets=np.array([0, last - first]),
+            missing_codes=self.missing_codes[[j]],
+            vanishable=self.vanishable[[j]],
+        )
+
     def movable(self, start: Floats) -> Booleans:
         """Whether each row has a feature that may change (rows,)."""
         low, high = self.span(start)
-        able = (low != start) | (high != start)
+        able = (low != start) | (high != start) | (self.vanishable & ~self.frozen & (start != self.missing_codes))
         for j in np.flatnonzero(self.is_categorical):
             categories = np.arange(self.category_offsets[j + 1] - self.category_offsets[j])
             chosen = self.choices[:, self.category_offsets[j] : self.category_offsets[j + 1]]
@@ -163,7 +193,9 @@ class Limits:
         low, high = (end[:, feature] for end in self._ends(start))
         start = start[:, feature]
         moved = np.clip(self.grid.nearest(values, feature), low, high)  # the ends lie on the grid too
-        keep = self.frozen[:, feature] | (low > high) | (values == start)
+        gone = values == self.missing_codes[feature]
+        keep = self.frozen[:, feature] | ((low > high) & ~gone) | (values == start) | (gone & ~self.vanishable[feature])
+        moved = np.where(gone, values, moved)
         if self.is_categorical.any():
             keep = keep | ~self._chosen(values, feature)
         return np.where(keep, start, moved)
@@ -186,9 +218,10 @@ class Limits:
         Each constraint is looked at by itself and not through `project`, whose faults it would share.
         """
         inside = (values >= self.low) & (values <= self.high)
-        onward = (values - start) * self.direction >= 0
-        allowed = inside & onward & ~self.frozen & self._chosen(values) & self.grid.holds(values)
-        return np.asarray(((values == start) | allowed).all(axis=1))
+        onward = ((values - start) * self.direction >= 0) | self._without_order(start)
+        allowed = inside & onward & self._chosen(values) & self.grid.holds(values)
+        gone = self.vanishable & (values == self.missing_codes) & self._chosen(values)
+        return np.asarray(((values == start) | (~self.frozen & (allowed | gone))).all(axis=1))
 
     @cached_property
     def ends(self) -> tuple[Floats, Floats]:
@@ -201,11 +234,18 @@ class Limits:
         up, down = np.flatnonzero(self.direction > 0), np.flatnonzero(self.direction < 0)
         if len(up):
             low = np.broadcast_to(low, start.shape).copy()
-            low[:, up] = self.grid.take(up).first_inside(np.maximum(low, start)[:, up], 1)
+            here = np.where(self._without_order(start), -np.inf, start)  # whatever it gets, it did not fall,
+            low[:, up] = self.grid.take(up).first_inside(np.maximum(low, here)[:, up], 1)
         if len(down):
             high = np.broadcast_to(high, start.shape).copy()
-            high[:, down] = self.grid.take(down).first_inside(np.minimum(high, start)[:, down], -1)
+            here = np.where(self._without_order(start), np.inf, start)  # nor rise
+            high[:, down] = self.grid.take(down).first_inside(np.minimum(high, here)[:, down], -1)
         return low, high
+
+    def _without_order(self, start: Floats) -> Booleans:
+        """Which cells lie neither above nor below others: what is missing, and what is none of the categories."""
+        counts = np.diff(self.category_offsets)
+        return np.asarray((start == self.missing_codes) | ((counts > 0) & (start >= counts)))
 
     def _chosen(self, values: Floats, feature: Any = ...) -> Booleans:
         """Whether the proposed category is one that may be chosen; True for numbers."""

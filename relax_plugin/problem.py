@@ -3,14 +3,38 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
 from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 from relax_plugin.blackbox import Answer, BlackBox
-from relax_plugin.features import FeatureSpace
+from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.goal import BoundGoal
 from relax_plugin.limits import Limits
+from relax_plugin.rules.kept import KeptRules
+from relax_plugin.wishes.further_models import FurtherModel
+
+
+class Condition(Protocol):
+    """What whole rows must fulfil beside the limits of single cells: rules between columns, plausibility.
+
+    A row that does not is never delivered. It may be asked about on the way: `Problem.ask` then says that it misses.
+
+    Attributes
+    ----------
+    told : str
+        What is said of rows that fulfil it, such as "is plausible".
+    """
+
+    @property
+    def told(self) -> str: ...
+
+    def holds(self, values: Values, owner: Integers) -> Booleans:
+        """Whether each candidate, changed from the query at position `owner`, fulfils it."""
+
+    def take(self, index: Integers) -> "Condition":
+        """The condition for some of the queries, whose positions are 0, 1, ... from then on."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +54,17 @@ class Problem:
     max_changes: int
     spent: Integers = field(repr=False)  # model rows spent on each query so far
     itself_misses: bool = False  # whether a query counts as a miss even if it meets its goal
+    conditions: tuple[Condition, ...] = ()  # on whole rows
+    also: tuple[FurtherModel, ...] = ()  # models for which an answer must hold too,
+    spent_also: Integers | None = field(default=None, repr=False)  # and what was spent on them for each query
+    barred: Booleans = field(default_factory=lambda: np.zeros(0, dtype=bool), repr=False)  # see `bar`
+    objective: str = "sparse"  # or "closest": the least distance, with however many changes
     whole: "Problem | None" = field(default=None, repr=False)  # the problem this one is a part of,
     index: Integers | None = field(default=None, repr=False)  # and where its queries are in it
+
+    def __post_init__(self) -> None:
+        if len(self.barred) != len(self.start):
+            object.__setattr__(self, "barred", np.zeros(len(self.start), dtype=bool))
 
     def __len__(self) -> int:
         return len(self.start)
@@ -49,11 +82,107 @@ class Problem:
     def ask(self, values: Values, owner: Integers) -> Answer:
         """The model's answers to candidates, one call, charged to their owners."""
         self.charge(owner, self.blackbox.rows_per_question)
-        answer = self.blackbox.ask(values)
+        answer = self._with_misses(self.blackbox.ask(values), values, owner)
         if not self.itself_misses:
             return answer
         itself = np.asarray((values == self.start[owner]).all(axis=1))
         return answer.replaced(itself, self.before.take(owner))
+
+    def _with_misses(self, answer: Answer, values: Values, owner: Integers) -> Answer:
+        """The answers, with such as miss the goal in the place of those to rows that may not be delivered."""
+        if not self.conditions and not self.also:
+            return answer
+        goal = self.goal.take(owner)
+        met = np.flatnonzero(goal.met(answer))
+        barred = np.zeros(len(values), dtype=bool)
+        barred[met] = ~self.admits(values[met], owner[met])
+        few = (values[barred] != self.start[owner[barred]]).sum(axis=1) <= self.max_changes
+        self.bar(owner[barred][few])
+        answer = answer.replaced(barred, goal.missed(answer))
+        return self._of_the_worst_model(answer, values, owner, met[~barred[met]]) if self.also else answer
+
+    def _of_the_worst_model(self, answer: Answer, values: Values, owner: Integers, met: Integers) -> Answer:
+        """The answers, with those of a further model to rows that meet the goal by all models before it, not by it."""
+        for model in self.also:
+            if len(met) == 0:
+                break
+            self.charge_also(owner[met])
+            told, goal = model.ask(values[met]), self.goal.take(owner[met])
+            missed = ~model.met(goal, told)
+            where = np.zeros(len(values), dtype=bool)
+            where[met[missed]] = True
+            few = (values[where] != self.start[owner[where]]).sum(axis=1) <= self.max_changes
+            self.bar(owner[where][few])
+            other = self.goal.take(owner).missed(answer)
+            if model.comparable:
+                index = np.zeros(len(values), dtype=np.int64)
+                index[met] = np.arange(len(met))
+                other = told.take(index)
+            answer = answer.replaced(where, other)
+            met = met[~missed]
+        return answer
+
+    def holds_for_all(self, rows: Rows, owner: Integers) -> Booleans:
+        """Whether the further models' own answers to delivered rows meet the goals."""
+        held = np.ones(len(owner), dtype=bool)
+        for model in self.also:
+            self.charge_also(owner)
+            held &= model.met(self.goal.take(owner), model.confirm(rows))
+        return held
+
+    def charge_also(self, owner: Integers) -> None:
+        """Enter a row of a further model as spent on each of the owners, here and in the books of the whole."""
+        assert self.spent_also is not None
+        np.add.at(self.spent_also, owner, 1)
+        if self.whole is not None and self.index is not None:
+            self.whole.charge_also(self.index[owner])
+
+    def admits(self, values: Values, owner: Integers) -> Booleans:
+        """Whether each candidate fulfils every condition on whole rows."""
+        admitted = np.ones(len(values), dtype=bool)
+        for condition in self.conditions:
+            left = np.flatnonzero(admitted)  # the cheap conditions come first
+            admitted[left] = condition.holds(values[left], owner[left])
+        return admitted
+
+    @cached_property
+    def rules(self) -> KeptRules | None:
+        """The rules between columns that hold, if there are any."""
+        return next((condition for condition in self.conditions if isinstance(condition, KeptRules)), None)
+
+    def mended(self, values: Values, owner: Integers, base: Values | None = None) -> Values:
+        """The candidates; those that break a rule with another column of it changed too, if they keep it then.
+
+        Of several ways to mend one the fewest changes are taken, then the closest row; not the one that leads back to
+        the `base` it was made of, by default the query.
+        """
+        if self.rules is None or len(values) == 0:
+            return values
+        broken = np.flatnonzero(~self.rules.holds(values, owner))
+        base = None if base is None else base[broken]
+        rows, parent = self.rules.mended(values[broken], owner[broken], self.limits, base)
+        few = (rows != self.start[owner[broken[parent]]]).sum(axis=1) <= self.max_changes
+        rows, parent = rows[few], parent[few]
+        best, first = np.unique(parent, return_index=True)  # they come in the order of their worth
+        values = values.copy()
+        values[broken[best]] = rows[first]
+        return values
+
+    def within_limits(self, values: Values, owner: Integers) -> Values:
+        """The candidates moved within the limits, and mended."""
+        return self.mended(self.limits.take(owner).project(values, self.start[owner]), owner)
+
+    def bar(self, owner: Integers) -> None:
+        """Note that these queries would have an answer within their changes, were it not for the conditions."""
+        self.barred[owner] = True
+        if self.whole is not None and self.index is not None:
+            self.whole.bar(self.index[owner])
+
+    @property
+    def none(self) -> str:
+        """What is not there if nothing is found: "none", or "none that is plausible"."""
+        told = [condition.told for condition in self.conditions] + ["holds for every model"] * bool(self.also)
+        return f"none that {' and '.join(told)}" if told else "none"
 
     def charge(self, owner: Integers, rows: int | Integers) -> None:
         """Enter model rows as spent on their owners, here and in the books of the whole."""
@@ -70,6 +199,16 @@ class Problem:
     def distance(self, values: Values, owner: Integers) -> Floats:
         return self.space.distance(values, self.start[owner])
 
+    @property
+    def by_distance(self) -> bool:
+        """Whether the least distance is wanted, and not the fewest changes first."""
+        return self.objective == "closest"
+
+    def ranks(self, values: Values, owner: Integers) -> tuple[Floats, Floats]:
+        """Keys that sort candidates by the objective, for `np.lexsort`: the last one is looked at first."""
+        distance, changes = self.distance(values, owner), self.changed(values, owner).sum(axis=1).astype(np.float64)
+        return (changes, distance) if self.by_distance else (distance, changes)
+
     def changed(self, values: Values, owner: Integers) -> Booleans:
         return np.asarray(values != self.start[owner])
 
@@ -81,7 +220,10 @@ class Problem:
             before=self.before.take(index),
             goal=self.goal.take(index),
             limits=self.limits.take(index),
+            conditions=tuple(condition.take(index) for condition in self.conditions),
+            barred=self.barred[index],
             spent=np.zeros(len(index), dtype=np.int64),
+            spent_also=None if self.spent_also is None else np.zeros(len(index), dtype=np.int64),
             whole=self,
             index=index,
         )
@@ -91,6 +233,15 @@ class Problem:
         for first in range(0, len(self), size):
             index = np.arange(first, min(first + size, len(self)))
             yield index, self.part(index)
+
+    def under(self, condition: Condition) -> "Problem":
+        """The same queries and books under one condition more."""
+        return replace(self, conditions=(*self.conditions, condition))
+
+    def still_missed(self, solved: Booleans) -> "Problem":
+        """The problem as the search sees it where a query meets its goal, but not by every further model."""
+        open_ = self.goal.met(self.before) & ~solved
+        return replace(self, before=self.before.replaced(open_, self.goal.missed(self.before)))
 
     def besides_query(self) -> "Problem":
         """The problem as those see it who shall find other rows than the query: where it meets the goal, it misses.
@@ -125,3 +276,10 @@ class Proposals:
             note=np.full(n, "", dtype=object),
             scores=None if before is None else np.full((n, k, before.shape[1]), np.nan),
         )
+
+    def put(self, queries: Integers, part: "Proposals") -> None:
+        """Take over what is offered for some of the queries."""
+        self.values[queries], self.offered[queries] = part.values, part.offered
+        self.stage[queries], self.note[queries] = part.stage, part.note
+        if self.scores is not None:
+            self.scores[queries] = np.nan if part.scores is None else part.scores

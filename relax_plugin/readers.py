@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import sys
 import threading
 from abc import ABC, abstractmethod
@@ -11,12 +12,16 @@ import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 
+from relax_plugin.answers import finite_numbers
 from relax_plugin.arrays import Floats
 from relax_plugin.errors import InputError, ModelError
 from relax_plugin.features import Rows
 
 Read = tuple[Any, Floats | None]
 
+KERAS = ("keras.", "tf_keras.", "tensorflow.python.keras.", "tensorflow.keras.")
+LIGHTGBM_CLASSES = ("binary", "multiclass", "multiclassova", "cross_entropy")
+LIGHTGBM_NUMBERS = ("regression", "regression_l1", "huber", "fair", "poisson", "quantile", "mape", "gamma", "tweedie")
 SWITCHING = threading.Lock()  # torch modules are switched to evaluation and back: two threads must take turns
 
 
@@ -75,29 +80,70 @@ class EstimatorReader(Reader):
 
 
 class CallableReader(Reader):
-    """A plain function: (n, classes) is probabilities, (n,) is labels, or numbers for a regressor."""
+    """A plain function: its first answer tells what it gives.
+
+    (n, classes) is probabilities or other scores; (n,) and (n, 1) are labels, or, as floats from 0 to 1 of which some
+    are fractions, probabilities of class 1 of the classes 0 and 1; for a regressor, numbers.
+    """
 
     def __init__(self, model: Any, regression: bool) -> None:
         self.model = model
         self.regression = regression
         self.known = False
+        self.options: dict[str, Any] = {}
+        self.one_column = False  # whether it answers one probability a row, that of class 1
+        self.gives_probabilities: bool | None = None  # whether one number a row is one, if that is known before
 
     def read(self, rows: Rows, want_labels: bool) -> Read:
-        answer = np.asarray(self.model(rows))
+        answer = np.asarray(self.model(rows, **self.options))
         if answer.ndim == 2 and answer.shape[1] == 1:
             answer = answer[:, 0]
         if answer.ndim not in (1, 2):
             raise ModelError(f"the model answered shape {answer.shape}; (n,) or (n, classes) is needed.")
-        scored = answer.ndim == 2 and not self.regression
-        if not self.known:  # the first answer tells what the function gives
-            self.known, self.has_scores = True, scored
-            if scored and not _are_probabilities(answer):
+        if self.regression:
+            return answer, None
+        if not self.known:
+            self.known, self.has_scores = True, answer.ndim == 2
+            if answer.ndim == 1:
+                if self.gives_probabilities is None:
+                    self.gives_probabilities = _fractions(answer) and _are_probabilities(answer)
+                self.has_scores = self.one_column = self.gives_probabilities
+            elif not _are_probabilities(answer):
                 self.score_kind = "decision"
-        if scored != self.has_scores:
+        elif (answer.ndim == 2) != (self.has_scores and not self.one_column):
             raise ModelError(f"the model answered shape {answer.shape}, but at first something else.")
-        if not scored:
+        if self.one_column:
+            return self._of_class_one(answer)
+        if not self.has_scores:
             return answer, None
         return np.argmax(answer, axis=1), answer.astype(np.float64)
+
+    def _of_class_one(self, answer: Any) -> Read:
+        """Labels and scores of probabilities of class 1; those that are exactly 0 or 1 may come as whole numbers."""
+        chance = finite_numbers(answer, "score")
+        outside = (chance < 0.0) | (chance > 1.0)
+        if outside.any():
+            row = int(np.argmax(outside))
+            raise ModelError(
+                f"the model answered {chance[row]} for row {row} of a batch of {len(chance)}, but at first one "
+                "probability a row, from 0 to 1; pass BlackBox(model, task='regression') if it predicts numbers."
+            )
+        scores = np.column_stack([1.0 - chance, chance])
+        return np.argmax(scores, axis=1), scores
+
+
+class PredictReader(CallableReader):
+    """An object with `predict` alone, as a function; one of Keras is asked with arrays of floats, in silence."""
+
+    def __init__(self, model: Any, regression: bool) -> None:
+        super().__init__(model.predict, regression)
+        self.options = {"verbose": 0} if "verbose" in _parameters(model.predict) else {}
+        precise = getattr(model, "compute_dtype", None) == "float64"
+        self.dtype = (np.float64 if precise else np.float32) if _is_of_keras(model) else None
+        self.task = "classification" if self.dtype is not None and not regression else None
+
+    def read(self, rows: Rows, want_labels: bool) -> Read:
+        return super().read(rows if self.dtype is None else np.array(rows, dtype=self.dtype), want_labels)
 
 
 class TorchReader(Reader):
@@ -154,11 +200,33 @@ class BoosterReader(Reader):
         self.has_scores = self.task == "classification"
 
     def read(self, rows: Rows, want_labels: bool) -> Read:
-        answer = np.asarray(self.model.inplace_predict(rows), dtype=np.float64)
+        answer = np.asarray(self._numbers(rows), dtype=np.float64)
         if self.task == "regression":
             return answer, None
         scores = np.column_stack([1.0 - answer, answer]) if answer.ndim == 1 else answer
         return np.argmax(scores, axis=1), scores
+
+    def _numbers(self, rows: Rows) -> Any:
+        return self.model.inplace_predict(rows)
+
+
+class LightGBMReader(BoosterReader):
+    """A bare LightGBM Booster; its objective, which its text tells also if it comes from a file, tells the task."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        found = re.search(r"(?m)^objective=(\S+)", model.model_to_string(num_iteration=1))
+        objective = "of your own" if found is None else found.group(1)
+        if objective not in (*LIGHTGBM_CLASSES, *LIGHTGBM_NUMBERS):
+            raise InputError(
+                f"a LightGBM Booster with the objective {objective!r} may give scores of any kind; pass a callable "
+                "that answers probabilities, or BlackBox(booster.predict, task='regression') if it predicts numbers."
+            )
+        self.task = "regression" if objective in LIGHTGBM_NUMBERS else "classification"
+        self.has_scores = self.task == "classification"
+
+    def _numbers(self, rows: Rows) -> Any:
+        return self.model.predict(rows)
 
 
 def make_reader(model: Any, task: str) -> Reader:
@@ -171,13 +239,17 @@ def make_reader(model: Any, task: str) -> Reader:
         return TorchReader(model, regression)
     if type(model).__name__ == "Booster" and type(model).__module__.startswith("xgboost"):
         return BoosterReader(model)
+    if type(model).__name__ == "Booster" and type(model).__module__.startswith("lightgbm"):
+        return LightGBMReader(model)
+    if _is_of_keras(model) or (task == "classification" and _has_predict_alone(model)):
+        return PredictReader(model, regression)
     if hasattr(model, "predict"):
         return EstimatorReader(model, regression or told_task(model) == "regression")
     if callable(model):
         return CallableReader(model, regression)
     raise InputError(
-        f"the model is a {type(model).__name__}; an estimator with predict, a torch module, an XGBoost Booster or a "
-        "callable is needed."
+        f"the model is a {type(model).__name__}; an estimator with predict, a torch module, a Booster of XGBoost or "
+        "LightGBM, or a callable is needed."
     )
 
 
@@ -202,6 +274,30 @@ def task_of(model: Any, reader: Reader, task: str) -> str:
         f"a {type(model).__name__} may be a classifier or a regressor; "
         "wrap it as BlackBox(model, task='classification') or task='regression'."
     )
+
+
+def _is_of_keras(model: Any) -> bool:
+    """Whether it is a model of Keras, or of a class made from one."""
+    modules = [base.__module__ for base in type(model).__mro__]
+    return hasattr(model, "predict") and any(f"{name}.".startswith(KERAS) for name in modules)
+
+
+def _has_predict_alone(model: Any) -> bool:
+    """Whether it has `predict`, and nothing of what scikit-learn's estimators tell about themselves."""
+    told = ("classes_", "n_features_in_", "__sklearn_tags__", "_estimator_type")
+    return hasattr(model, "predict") and _score_method(model) is None and not any(hasattr(model, n) for n in told)
+
+
+def _parameters(function: Any) -> tuple[str, ...]:
+    try:
+        return tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # functions written in C need not tell
+        return ()
+
+
+def _fractions(answer: Any) -> bool:
+    """Whether the answers are floats, and not all whole."""
+    return np.issubdtype(answer.dtype, np.floating) and bool((answer % 1 != 0).any())
 
 
 def _score_method(model: Any) -> str | None:

@@ -46,6 +46,12 @@ BUILT_IN: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(
         "deepfool": ("relax_plugin.baselines.deepfool:DeepFool", {}),
         "grace": ("relax_plugin.baselines.grace:Grace", {}),
         "mace": ("relax_plugin.baselines.mace:Mace", {}),
+        "nice": ("relax_plugin.baselines.nice:Nice", {}),
+        "cfrl": ("relax_plugin.baselines.cfrl:CFRL", {}),
+        "treecf": ("relax_plugin.baselines.treecf:TreeCF", {}),
+        "face": ("relax_plugin.baselines.face:Face", {}),
+        "wachter": ("relax_plugin.baselines.wachter:Wachter", {}),
+        "growing-spheres": ("relax_plugin.baselines.growing_spheres:GrowingSpheres", {}),
     }
 )
 
@@ -72,6 +78,15 @@ def explainer_class(name: str) -> tuple[type["CounterfactualExplainer"], dict[st
             raise UnknownNameError(f"{where} is no subclass of CounterfactualExplainer.")
         return explainer, {}
     raise _unknown(name)
+
+
+def name_of(explainer: "CounterfactualExplainer") -> str:
+    """The registry's name of an explainer; that of its class, if it has none."""
+    own = f"{type(explainer).__module__}:{type(explainer).__qualname__}"
+    for name, (where, preset) in BUILT_IN.items():
+        if where == own and all(getattr(explainer, option) == value for option, value in preset.items()):
+            return name
+    return type(explainer).__name__
 
 
 def make_explainer(

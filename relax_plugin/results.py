@@ -1,10 +1,8 @@
 """Counterfactuals: what was found for each query, with statuses, changes, sentences, JSON and HTML."""
 
-import hashlib
-import html
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,20 +10,27 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
-from relax_plugin.columns import EXACT, dtype_from_text, dtype_text
-from relax_plugin.errors import InputError, SavedFileError
+from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace, Rows
-from relax_plugin.inference import refuse_unknown
-from relax_plugin.tables import array_dtype, as_array
+from relax_plugin.table.columns import EXACT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from relax_plugin.base import CounterfactualExplainer
     from relax_plugin.blackbox import BlackBox
+    from relax_plugin.pages.card import Card
+    from relax_plugin.regions.regions import Regions
     from relax_plugin.search.steps import Steps
+    from relax_plugin.wishes.asked import Asked
+    from relax_plugin.wishes.plausibility import Detectors
 
-JSON_VERSION = 2  # 2 added a checksum and the dtype of arrays
+
+# What there is one of for each query.
+BY_QUERY = (
+    *("values", "found", "status", "stage", "before", "after", "scores_before", "scores_after"),
+    *("rows_queried", "proofs", "proved", "rows_also"),
+)
 
 
 @dataclass(eq=False)
@@ -47,10 +52,23 @@ class Counterfactuals:
     rows_queried : int array (queries,)
         Rows the model was asked for each query, the query itself and the final confirmation included.
     seconds : float
-    certificate : str array (queries,), optional
+    proofs : str array (queries,), optional
         What is proved about the optimum of each query (`relax_plugin.trees.floor.certify`), "" if nothing is.
+    proved : array (queries, 2), optional
+        The same in numbers: no counterfactual changes fewer features than this (more than there are: none exists), and
+        of those that change so few none is at less than this distance, NaN if that is not known.
     blackbox : BlackBox, optional
         The model that gave the answers, for `steps`. Files, pickles and copies are without it.
+    rows_also : int array (queries,), optional
+        Rows that the further models of `also` were asked for each query; `rows_queried` does not hold them.
+    carried : DataFrame, optional
+        Columns of the queries that the model does not know.
+    detectors : Detectors, optional
+        What tells how plausible they are, for `plausibility`; files, pickles and copies are without it too.
+    asked : Asked, optional
+        The question: the goal, and what the call said about features.
+    known_regions : Regions, optional
+        What the last call of `regions` found, for sentences and cards; files are without it.
     """
 
     space: FeatureSpace
@@ -65,15 +83,52 @@ class Counterfactuals:
     scores_after: Floats | None
     rows_queried: Integers
     seconds: float
-    certificate: Array | None = None
+    proofs: Array | None = None
+    proved: Floats | None = None
     blackbox: "BlackBox | None" = field(default=None, repr=False)
+    carried: pd.DataFrame | None = None
+    rows_also: Integers | None = None
+    detectors: "Detectors | None" = field(default=None, repr=False)
+    asked: "Asked | None" = field(default=None, repr=False)
+    known_regions: "Regions | None" = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the model, which may be large, or not to be pickled at all."""
-        return vars(self) | {"blackbox": None}
+        """All but the model and the training rows, which may be large, or not to be pickled at all."""
+        return vars(self) | {"blackbox": None, "detectors": None}
 
     def __len__(self) -> int:
         return len(self.found)
+
+    def __getitem__(self, query: Any) -> "Counterfactuals":
+        """The result of one query, by its position, or of several: a slice, positions, or a mask."""
+        if isinstance(query, int | np.integer):
+            if not -len(self) <= query < len(self):
+                raise IndexError(f"there is no query {query}; there are {len(self)}, from 0 on.")
+            return self.take([query % len(self)])
+        return self.take(np.arange(len(self))[query])
+
+    def __iter__(self) -> Iterator["Counterfactuals"]:
+        return (self[query] for query in range(len(self)))
+
+    def take(self, queries: Any) -> "Counterfactuals":
+        """The result of some queries, by their positions; its `seconds` are those of the whole call."""
+        arrays: dict[str, Any] = {
+            name: None if (own := getattr(self, name)) is None else own[queries] for name in BY_QUERY
+        }
+        part = replace(
+            self,
+            queries=taken(self.queries, queries),
+            **arrays,
+            carried=None if self.carried is None else self.carried.iloc[queries],
+            asked=None if self.asked is None else self.asked.take(queries),
+            known_regions=None if self.known_regions is None else self.known_regions.take(queries),
+        )
+        if "plausibility" in vars(self):
+            lines = np.arange(self.found.size).reshape(self.found.shape)[queries].ravel()
+            part.__dict__["plausibility"] = self.plausibility.iloc[lines].set_axis(
+                self.plausibility.index[: len(lines)]
+            )
+        return part
 
     def __repr__(self) -> str:
         return (
@@ -87,13 +142,20 @@ class Counterfactuals:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The found counterfactuals, one row each: query_id (position), cf_id, then the features in their dtypes."""
+        """The found counterfactuals, one row each: query_id (position), cf_id, then the columns in their dtypes.
+
+        The index is that of the queries, if they have one of their own; columns that were carried come last.
+        """
         query, slot = np.nonzero(self.found)
         original = self.space.frame(self.queries).iloc[query]
-        rows = self.space.restore(self.values[query, slot], taken(self.queries, query))
-        rows = pd.DataFrame(rows, columns=pd.Index(self.space.names)) if isinstance(rows, np.ndarray) else rows
-        rows = rows.set_axis(original.index).reset_index(drop=True)
-        return pd.concat([pd.DataFrame({"query_id": query, "cf_id": slot}), rows], axis=1)
+        rows = self.space.restore(self.values[query, slot], taken(self.queries, query), self.start[query])
+        rows = pd.DataFrame(rows, columns=pd.Index(self.space.columns)) if isinstance(rows, np.ndarray) else rows
+        parts = [pd.DataFrame({"query_id": query, "cf_id": slot}), rows.reset_index(drop=True)]
+        if self.carried is not None:
+            parts.append(self.carried.iloc[query].reset_index(drop=True))
+        frame = pd.concat(parts, axis=1)
+        index = self.space.frame(self.queries).index
+        return frame if index.equals(pd.RangeIndex(len(index))) else frame.set_axis(original.index)
 
     @property
     def sparsity(self) -> Floats:
@@ -103,8 +165,24 @@ class Counterfactuals:
 
     @property
     def proximity(self) -> Floats:
-        """L1 distance in standardised space (queries, slots), a changed category counting 1; NaN if not found."""
+        """Standardised L1 (queries, slots), a changed category counting 1, each change times its price; NaN if none."""
         return np.where(self.found, self.space.distance(self.values, self.start[:, None, :]), np.nan)
+
+    @cached_property
+    def plausibility(self) -> pd.DataFrame:
+        """How much the counterfactuals look like training rows: a line for each query and slot.
+
+        `score`, `threshold` and `plausible` by the detector that the call asked for (LocalOutlierFactor, if it asked
+        for none): a higher score is more plausible, and the threshold is the query's own score where that is lower.
+        `independent_…` is what another kind of detector says, an IsolationForest: a search learns to cheat the one it
+        sees. Detectors are fitted when this is first asked for. A file has the numbers if they were known before.
+        """
+        if self.detectors is None:
+            raise InputError(
+                "this result is from a file or a copy, made before its plausibility was known: look at `plausibility` "
+                "of the result itself before it is written or copied."
+            )
+        return self.detectors.table(self.start, self.values, self.found)
 
     def changes(self) -> pd.DataFrame:
         """One row for each changed cell: query_id, cf_id, feature, from, to."""
@@ -112,8 +190,8 @@ class Counterfactuals:
 
     @cached_property
     def _changes(self) -> pd.DataFrame:
-        original = self.space.frame(self.queries).reset_index(drop=True)
-        ids = self.frame[["query_id", "cf_id"]].to_numpy()
+        original, frame = self.space.frame(self.queries), self.frame
+        ids = frame[["query_id", "cf_id"]].to_numpy()
         columns: dict[str, list[Any]] = {"query_id": [], "cf_id": [], "feature": [], "from": [], "to": []}
         changed = self.values[ids[:, 0], ids[:, 1]] != self.start[ids[:, 0]]
         for j, name in enumerate(self.space.names):
@@ -121,38 +199,50 @@ class Counterfactuals:
             columns["query_id"] += ids[rows, 0].tolist()
             columns["cf_id"] += ids[rows, 1].tolist()
             columns["feature"] += [name] * len(rows)
-            columns["from"] += original[name].iloc[ids[rows, 0]].tolist()
-            columns["to"] += self.frame[name].iloc[rows].tolist()
+            start, values = self.start[ids[rows, 0], j], self.values[ids[rows, 0], ids[rows, 1], j]
+            if self.space.features[j].columns:  # of a one-hot group the categories are what is read
+                before, after = self._categories(j, start), self._categories(j, values)
+            else:
+                before, after = original[name].iloc[ids[rows, 0]].tolist(), frame[name].iloc[rows].tolist()
+            columns["from"] += before
+            columns["to"] += after
         tidy = pd.DataFrame({key: pd.Series(column, dtype=object) for key, column in columns.items()})
         tidy[["query_id", "cf_id"]] = tidy[["query_id", "cf_id"]].astype(int)
         return tidy.sort_values(["query_id", "cf_id"], kind="stable", ignore_index=True)
 
-    def sentences(self, names: Mapping[Any, str] | None = None) -> list[str]:
-        """One sentence a query: what would have to be different, or why nothing was found (first slot).
+    def _categories(self, j: int, codes: Floats) -> list[Any]:
+        """The words for categories of a one-hot group; of cells that are no code of it, these themselves."""
+        known = [*self.space.features[j].categories, *self.space.foreign_cells(j)]
+        return [known[int(code)] for code in codes]
 
-        `names` are other words for features, by the names they have in the space.
+    def sentences(self, names: Mapping[Any, str] | None = None) -> list[str]:
+        """A text for each query: what would have to be different, in each of its counterfactuals, or why none is.
+
+        Probabilities stand beside the answers, where the model gives them. Features and categories are called by the
+        space's labels, queries by the index of the table they are from. After `regions` was asked, numbers are told as
+        "at least", "at most" or "between" how much they must be. `names` are other words for features, by the names
+        they have in the space.
         """
-        refuse_unknown("sentences(names=...)", names or {}, self.space.names)
-        words = {**dict(zip(self.space.names, self.space.names, strict=True)), **(names or {})}
-        by_query: dict[int, list[str]] = {}
-        for change in self.changes().query("cf_id == 0").itertuples():
-            part = f"{words[change.feature]} were {shown(change.to)} instead of {shown(change[4])}"
-            by_query.setdefault(int(str(change.query_id)), []).append(part)
-        sentences = []
-        for query in range(len(self)):
-            if not self.found[query, 0]:
-                sentences.append(f"Query {query}: no counterfactual; {self.status[query, 0]}.")
-            elif query not in by_query:
-                sentences.append(f"Query {query}: the answer {shown(self.before[query])} meets the goal already.")
-            else:
-                old, new = shown(self.before[query]), shown(self.after[query, 0])
-                same = self.before[query] == self.after[query, 0]  # with `besides_query`, or a higher probability
-                would = f"still be {new}" if same else f"be {new} instead of {old}"
-                sentences.append(f"Query {query}: if {' and '.join(by_query[query])}, the answer would {would}.")
-        if self.certificate is None:
-            return sentences
-        proofs = [f" Proved: {proof}." if proof else "" for proof in self.certificate]
-        return [text + proof for text, proof in zip(sentences, proofs, strict=True)]
+        from relax_plugin.reading.sentences import sentences
+
+        return sentences(self, names)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a web client needs, as plain data that `json.dumps` takes.
+
+        `queries` has a record each: `id`, `query` (its cells), `answer`, `probability`, and `counterfactuals` with
+        `found`, `status`, `changes` (feature, from, to, and their labels), `row`, `answer`, `probability` (of the class
+        reached, before and after) and `sentence`.
+        """
+        from relax_plugin.reading.records import record_of_result
+
+        return record_of_result(self)
+
+    def summary(self) -> "pd.Series[Any]":
+        """How many queries are solved, with how many changes and how far away, and what that cost."""
+        from relax_plugin.reading.records import summary_of_result
+
+        return summary_of_result(self)
 
     def steps(self, query: int = 0, explainer: "CounterfactualExplainer | None" = None, *, cf_id: int = 0) -> "Steps":
         """In which order to make the changes of one counterfactual, with the model's score and answer after each.
@@ -173,169 +263,108 @@ class Counterfactuals:
         """
         from relax_plugin.search.steps import model_of, ordered_steps
 
-        self._refuse_unknown_query(query)
-        if not isinstance(cf_id, int | np.integer) or not 0 <= cf_id < self.found.shape[1]:
-            raise InputError(f"there is no counterfactual {cf_id!r}; a query has {self.found.shape[1]}, from 0 on.")
+        self._refuse_unknown_slot(query, cf_id)
         return ordered_steps(self, model_of(self, explainer), int(query), int(cf_id))
 
+    def regions(
+        self,
+        explainer: "CounterfactualExplainer | None" = None,
+        rows: Iterable[int] | None = None,
+        points: int = 100,
+        *,
+        seed: int = 0,
+    ) -> "Regions":
+        """How far each changed cell may go while the goal still holds, all others as delivered; and all jointly.
+
+        Within what the call allowed: bounds, steps, directions, rules. Of a tree ensemble that can be read every value
+        of a region is proved. Of other models the ends of regions are found by bisection, and random rows in between
+        are tested; where some are wrong, the region ends before them. What is found is kept as `known_regions`.
+
+        Parameters
+        ----------
+        explainer : CounterfactualExplainer, optional, as for `steps`
+        rows : positions of queries, optional
+        points : int
+            Random rows, by `seed`, that test a region which is not proved; cells of no more values are asked for all.
+        """
+        from relax_plugin.regions.finding import find_regions
+
+        self.known_regions = find_regions(self, explainer, rows, points, seed)
+        return self.known_regions
+
+    def certificate(
+        self, query: int = 0, explainer: "CounterfactualExplainer | None" = None, *, cf_id: int = 0
+    ) -> dict[str, Any]:
+        """One answer with what is claimed of it and why, as plain data that `json.dumps` takes; parameters as `steps`.
+
+        `relax-plugin verify certificate.json --model model.joblib` checks it again. The first call asks the model some
+        rows by which it is known again; no count holds them.
+        """
+        from relax_plugin.certificates.making import certificate_of
+
+        self._refuse_unknown_slot(query, cf_id)
+        return certificate_of(self, explainer, int(query), int(cf_id))
+
     def to_array(self) -> Array:
-        """The counterfactuals as an array (queries, slots, features), NaN where nothing was found.
+        """The counterfactuals as an array (queries, slots, columns), NaN where nothing was found, or a cell is missing.
 
         Of float64, or of objects where that does not hold every cell: categories, whole numbers from 2^53 on.
         """
-        exact = not self.space.is_categorical.any() and (np.abs(self.start) < EXACT).all()
+        categories = [f for f in self.space.features if f.kind == "categorical" and not f.columns]
+        exact = not categories and (np.abs(self.start) < EXACT).all()
         dtype: Any = np.float64 if exact else object
-        array = np.full(self.values.shape, np.nan, dtype=dtype)
+        array = np.full((*self.found.shape, len(self.space.columns)), np.nan, dtype=dtype)
         query, slot = np.nonzero(self.found)
-        array[query, slot] = self.frame[self.space.names].to_numpy(dtype=dtype)
+        cells = self.frame[self.space.columns]
+        array[query, slot] = cells.to_numpy(dtype=dtype, na_value=np.nan) if exact else cells.to_numpy(dtype=dtype)
         return array
 
     def to_json(self) -> str:
         """Everything as JSON text; `from_json` reads it back."""
-        queries = self.space.frame(self.queries)
-        arrays = {
-            "values": self.values,
-            "found": self.found,
-            "status": self.status,
-            "stage": self.stage,
-            "before": self.before,
-            "after": self.after,
-            "scores_before": self.scores_before,
-            "scores_after": self.scores_after,
-            "rows_queried": self.rows_queried,
-        }
-        if self.certificate is not None:
-            arrays["certificate"] = self.certificate
-        data = {
-            "format": "relax_plugin.Counterfactuals",
-            "version": JSON_VERSION,
-            "space": self.space.to_dict(),
-            "queries": {
-                "index": list(queries.index),
-                "array": str(self.queries.dtype) if isinstance(self.queries, np.ndarray) else "object",
-                "columns": [queries[name].tolist() for name in self.space.names],
-                "dtypes": [dtype_text(queries[name].dtype) for name in self.space.names],
-            },
-            "seconds": self.seconds,
-            "slots": self.found.shape[1],
-            **{name: None if array is None else array.tolist() for name, array in arrays.items()},
-        }
-        text = json.dumps(
-            _without_nan(data), default=lambda value: value.item() if hasattr(value, "item") else str(value)
-        )
-        return f'{text[:-1]}, "sha256": "{_checksum(text)}"}}'
+        from relax_plugin.result_files import to_text
+
+        return to_text(self)
 
     @classmethod
     def from_json(cls, text: str) -> "Counterfactuals":
         """Read what `to_json` wrote."""
-        try:
-            data = json.loads(text)
-        except (ValueError, TypeError, RecursionError) as error:
-            raise SavedFileError(f"this is not JSON, or it is cut off: {error}.") from error
-        if not isinstance(data, dict) or data.get("format") != "relax_plugin.Counterfactuals":
-            raise SavedFileError("this JSON was not written by Counterfactuals.to_json.")
-        if data.get("version") != JSON_VERSION:
-            raise SavedFileError(f"the JSON has version {data.get('version')}; this package reads {JSON_VERSION}.")
-        checksum = data.pop("sha256", None)
-        if checksum != _checksum(json.dumps(data)):
-            raise SavedFileError("the JSON is damaged or was changed: its checksum is not that of its content.")
-        try:
-            return cls._from_data(data)
-        except Exception as error:  # whatever was written under a right checksum
-            raise SavedFileError(f"the JSON is damaged or incomplete: {type(error).__name__} {error}.") from error
+        from relax_plugin.result_files import from_text
 
-    @classmethod
-    def _from_data(cls, data: dict[str, Any]) -> "Counterfactuals":
-        space = FeatureSpace.from_dict(data["space"])
-        index = pd.Index([tuple(key) if isinstance(key, list) else key for key in data["queries"]["index"]])
-        columns = {}
-        for feature, column, text in zip(
-            space.features, data["queries"]["columns"], data["queries"]["dtypes"], strict=True
-        ):
-            dtype = dtype_from_text(text, feature.categories, feature.ordered)
-            columns[feature.name] = pd.Series(pd.array(column, dtype=dtype), index=index, dtype=dtype)
-        queries = pd.DataFrame(columns, index=index)
-        space.values(queries)  # refuses what is not of the space
-        numbers = {name: _floats(data[name]) for name in ("values", "scores_before", "scores_after")}
-        shape = (len(queries), data["slots"])
-        _check_numbers(space, data, numbers, shape)
-        proofs = data.get("certificate")
-        return cls(
-            space=space,
-            queries=queries if space.container == "frame" else as_array(queries, array_dtype(data["queries"]["array"])),
-            values=np.asarray(numbers["values"]).reshape(*shape, len(space)),
-            found=np.asarray(data["found"], dtype=bool).reshape(shape),
-            status=np.asarray(data["status"], dtype=object).reshape(shape),
-            stage=np.asarray(data["stage"], dtype=object).reshape(shape),
-            before=_labels(data["before"]).reshape(shape[0]),
-            after=_labels(data["after"]).reshape(shape),
-            scores_before=numbers["scores_before"],
-            scores_after=numbers["scores_after"],
-            rows_queried=np.asarray(data["rows_queried"], dtype=np.int64).reshape(shape[0]),
-            seconds=data["seconds"],
-            certificate=None if proofs is None else np.asarray(proofs, dtype=object).reshape(shape[0]),
-        )
+        return from_text(text)
 
     def _repr_html_(self) -> str:
-        """The first queries with their counterfactuals below them, changed cells in bold."""
-        names = "".join(f"<th>{html.escape(str(name))}</th>" for name in self.space.names)
-        lines = [f"<p>{html.escape(repr(self))}</p><table><tr><th></th>{names}<th>answer</th></tr>"]
-        original = self.space.frame(self.queries)
-        positions = self.frame.groupby(["query_id", "cf_id"]).indices
-        for query in range(min(len(self), 10)):
-            cells = "".join(f"<td>{html.escape(shown(v))}</td>" for v in original.iloc[query])
-            lines.append(f"<tr><td>query {query}</td>{cells}<td>{html.escape(shown(self.before[query]))}</td></tr>")
-            for slot in range(self.found.shape[1]):
-                if not self.found[query, slot]:
-                    note = html.escape(str(self.status[query, slot]))
-                    lines.append(f"<tr><td></td><td colspan='{len(self.space) + 1}'><i>{note}</i></td></tr>")
-                    continue
-                row = self.frame[self.space.names].iloc[positions[(query, slot)][0]]
-                changed = self.values[query, slot] != self.start[query]
-                cells = "".join(
-                    f"<td><b>{html.escape(shown(v))}</b></td>" if change else "<td style='opacity:.5'>=</td>"
-                    for v, change in zip(row, changed, strict=True)
-                )
-                answer = html.escape(shown(self.after[query, slot]))
-                lines.append(f"<tr><td>&rarr;</td>{cells}<td>{answer}</td></tr>")
-            if self.certificate is not None and self.certificate[query]:
-                proof = html.escape(f"Proved: {self.certificate[query]}.")
-                lines.append(f"<tr><td></td><td colspan='{len(self.space) + 1}'><i>{proof}</i></td></tr>")
-        return "".join(lines) + "</table>"
+        """The first queries with their counterfactuals below them: the columns that change, answers, probabilities."""
+        from relax_plugin.reading.notebook import result_html
 
-    def plot(self, query: int = 0) -> "Figure":
-        """The changes of one query's counterfactuals as arrows, with the values they lead from and to."""
-        from relax_plugin.pages.drawing import changes_as_arrows
+        return result_html(self)
+
+    def card(self, query: int = 0) -> "Card":
+        """One query on one sheet, for people: values, the model's answer, the alternatives, what was held and proved.
+
+        A notebook shows it; `card(3).save("card.html")` writes a page. Where nothing was found the model is asked about
+        the closest attempt, a row that no count holds.
+        """
+        from relax_plugin.pages.card import card_of
 
         self._refuse_unknown_query(query)
-        changes = self.changes().query("query_id == @query")
-        position = {name: j for j, name in enumerate(self.space.names)}
-        features = changes["feature"].map(position).to_numpy(dtype=int)
-        moved = self.values[query, changes["cf_id"], features] - self.start[query, features]
-        categorical = self.space.is_categorical[features]
-        changes = changes.assign(move=np.where(categorical, 1.0, moved / self.space.scale[features]))
-        changes = changes.assign(categorical=categorical, **{end: changes[end].map(shown) for end in ("from", "to")})
-        return changes_as_arrows(changes, *self._told(query))
+        return card_of(self, int(query))
+
+    def plot(self, query: int = 0) -> "Figure":
+        """The changes of one query's counterfactuals: numbers as arrows, categories as pairs of their names."""
+        from relax_plugin.pages.drawing import changes_as_arrows
+        from relax_plugin.reading.picture import drawn_changes, title_of
+
+        self._refuse_unknown_query(query)
+        return changes_as_arrows(drawn_changes(self, query), *title_of(self, query))
 
     def _refuse_unknown_query(self, query: int) -> None:
         if not isinstance(query, int | np.integer) or not 0 <= query < len(self):
             raise InputError(f"there is no query {query!r}; there are {len(self)}, from 0 on.")
 
-    def _told(self, query: int) -> tuple[str, str]:
-        """A query's sentence as a title, and what is written where nothing is to be drawn."""
-        found, before = self.found[query], shown(self.before[query])
-        if not found.any():
-            status = str(self.status[query, 0])
-            return f"Query {query}: no counterfactual, the answer stays {before}", f"{status[:1].upper()}{status[1:]}."
-        counts = self.sparsity[query][found].astype(int)
-        low, high = int(counts.min()), int(counts.max())
-        if high == 0:
-            return f"Query {query}: the answer {before} meets the goal already", "Nothing has to change."
-        answers = " or ".join(dict.fromkeys(shown(answer) for answer in self.after[query][found]))
-        changed = f"{low} feature{'' if low == 1 else 's'}" if low == high else f"{low} to {high} features"
-        wanted = "" if len(found) == 1 else f" ({found.sum()} of {len(found)} counterfactuals found)"
-        title = f"Query {query}: the answer would be {answers} instead of {before}"
-        return f"{title}\nif {changed} were different{wanted}", ""
+    def _refuse_unknown_slot(self, query: int, cf_id: int) -> None:
+        self._refuse_unknown_query(query)
+        if not isinstance(cf_id, int | np.integer) or not 0 <= cf_id < self.found.shape[1]:
+            raise InputError(f"there is no counterfactual {cf_id!r}; a query has {self.found.shape[1]}, from 0 on.")
 
 
 def concatenate(parts: list[Counterfactuals], queries: Rows, order: Any = slice(None)) -> Counterfactuals:
@@ -346,11 +375,17 @@ def concatenate(parts: list[Counterfactuals], queries: Rows, order: Any = slice(
         arrays = [getattr(part, name) for part in parts]
         return None if arrays[0] is None else np.concatenate(arrays)[order]
 
-    names = ["values", "found", "status", "stage", "before", "after", "scores_before", "scores_after", "rows_queried"]
-    names.append("certificate")
     seconds = sum(part.seconds for part in parts)
-    arrays = {name: joined(name) for name in names}
-    return Counterfactuals(first.space, queries, **arrays, seconds=seconds, blackbox=first.blackbox)
+    arrays, space = {name: joined(name) for name in BY_QUERY}, first.space
+    if any(part.space is not space for part in parts):  # of several calls: each knows the foreign cells of its own rows
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they have been told of
+            space, start = space.taking_in(queries)
+        counts = np.array([len(f.categories) if f.kind == "categorical" else np.inf for f in space.features])
+        arrays["values"] = np.where(arrays["values"] >= counts, start[:, None], arrays["values"])
+    return Counterfactuals(
+        space, queries, **arrays, seconds=seconds, blackbox=first.blackbox, detectors=first.detectors
+    )
 
 
 def taken(queries: Rows, index: Any) -> Rows:
@@ -363,42 +398,3 @@ def shown(value: Any) -> str:
     if isinstance(value, float | np.floating):
         return f"{value:.6g}"
     return str(value)
-
-
-def _check_numbers(space: FeatureSpace, data: dict[str, Any], numbers: dict[str, Any], shape: tuple[int, int]) -> None:
-    """Refuse numbers that no call could have left, though shapes may fit."""
-    values = np.asarray(numbers["values"]).reshape(*shape, len(space))
-    counts = np.array([len(f.categories) if f.kind == "categorical" else np.inf for f in space.features])
-    codes = ~space.is_categorical | ((values >= 0) & (values < counts) & (values % 1 == 0))
-    whole = all(isinstance(rows, int) and rows >= 0 for rows in data["rows_queried"])
-    flags = all(isinstance(found, bool) for row in data["found"] for found in row)
-    sound = shape[1] >= 1 and np.isfinite(values).all() and codes.all() and whole and flags
-    seconds = data["seconds"]
-    sound = sound and isinstance(seconds, int | float) and 0 <= seconds < np.inf
-    for name, outer in (("scores_before", shape[:1]), ("scores_after", shape)):
-        scores = numbers[name]
-        if scores is not None and shape[0] > 0:
-            sound = sound and scores.shape[:-1] == outer and np.isfinite(scores).all()
-    if not sound:
-        raise InputError("a number among its results is none that a call could have left.")
-
-
-def _checksum(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _labels(values: Any) -> Array:
-    array = np.asarray(values)
-    return array if array.dtype.kind in "if" else np.asarray(values, dtype=object)
-
-
-def _floats(values: Any) -> Any:
-    return None if values is None else np.asarray(values, dtype=np.float64)
-
-
-def _without_nan(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {key: _without_nan(value) for key, value in data.items()}
-    if isinstance(data, list):
-        return [_without_nan(value) for value in data]
-    return None if isinstance(data, float) and np.isnan(data) else data

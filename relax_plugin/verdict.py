@@ -23,12 +23,21 @@ class Verdict:
     def __init__(self, problem: Problem, rows: Rows, n: int, besides_query: bool = False) -> None:
         self.problem, self.rows = problem, rows
         self.already = problem.goal.met(problem.before) & (not besides_query)
+        if problem.also and self.already.any():
+            asked = np.flatnonzero(self.already)
+            self.already[asked] = problem.holds_for_all(taken(rows, asked), asked)
+        self.impossible = problem.goal.impossible(problem.before)
         self.proposals = Proposals.empty(problem, n)
         self.found = np.zeros((len(problem), n), dtype=bool)
         self.found[self.already, 0] = True
         self.output = np.repeat(problem.before.output[:, None], n, axis=1)
         scores = problem.before.scores
         self.scores = None if scores is None else np.repeat(scores[:, None], n, axis=1)
+
+    @property
+    def open(self) -> Integers:
+        """The queries that are worth a search: no answer yet, and a goal that may be met."""
+        return np.flatnonzero(~self.already & (self.impossible == ""))
 
     def decide(self, pending: Integers, made: Proposals) -> Integers:
         """Confirm what was proposed for some queries; returns those whose confirmed answer misses the goal."""
@@ -48,7 +57,7 @@ class Verdict:
         query = pending[position]
         if len(query) == 0:
             return query
-        values, answer = self._confirmed(query, slot)
+        values, answer, held = self._confirmed(query, slot)
         kept.values[query, slot], start = values, self.problem.start[query]
         self.output[query, slot] = answer.output
         if self.scores is not None and answer.scores is not None:
@@ -56,7 +65,10 @@ class Verdict:
         met = self.problem.goal.take(query).met(answer)
         changes = (values != start).sum(axis=1)
         few = (changes > 0) & (changes <= self.problem.max_changes)  # the query itself is no counterfactual of it
-        self.found[query, slot] = met & few & self.problem.limits.take(query).kept(values, start)
+        sound = met & few & self.problem.limits.take(query).kept(values, start)
+        admitted = self.problem.admits(values, query) & held
+        self.problem.bar(query[sound & ~admitted])
+        self.found[query, slot] = sound & admitted
         self.found &= self._distinct()
         return np.unique(query[~met])
 
@@ -66,11 +78,11 @@ class Verdict:
         pending = pending[~self.proposals.offered[pending].any(axis=1) & (attempts != start).any(axis=1)]
         if len(pending) == 0:
             return pending
-        _, answer = self._confirmed(pending, np.zeros_like(pending))
-        return pending[self.problem.goal.take(pending).met(answer)]
+        _, answer, held = self._confirmed(pending, np.zeros_like(pending))
+        return pending[self.problem.goal.take(pending).met(answer) & held]
 
-    def _confirmed(self, query: Integers, slot: Integers) -> tuple[Values, Answer]:
-        """The delivered cells of proposals, read back, and the model's own answer to them.
+    def _confirmed(self, query: Integers, slot: Integers) -> tuple[Values, Answer, Booleans]:
+        """The delivered cells of proposals, read back, the model's answer to them, and whether further models agree.
 
         Scores that the method has handed on hold for the cells it proposed, and are asked for where others came back.
         """
@@ -82,7 +94,7 @@ class Verdict:
             known = np.where((read == values).all(axis=1)[:, None], self.proposals.scores[query, slot], np.nan)
         unknown = np.isnan(known).any(axis=1)
         self.problem.charge(query, 1 + (blackbox.labels_apart & unknown))
-        return read, blackbox.confirm(delivered, known)
+        return read, blackbox.confirm(delivered, known), self.problem.holds_for_all(delivered, query)
 
     def say_why_missed(self, queries: Integers) -> None:
         """Note that what was proposed for these queries does not meet the goal: the model may have changed its mind."""
@@ -111,6 +123,7 @@ class Verdict:
             scores_before=before.scores,
             scores_after=self.scores,
             rows_queried=self.problem.spent,
+            rows_also=self.problem.spent_also,
             seconds=seconds,
             blackbox=blackbox,
         )
@@ -128,8 +141,13 @@ class Verdict:
         """ "found", or why not."""
         movable = self.problem.limits.movable(self.problem.start)
         status = np.full(self.found.shape, NO_FURTHER, dtype=object)
-        nothing = f"none was found within {self.problem.max_changes} changes"
+        none = np.where(self.problem.barred, self.problem.none, "none").astype(object)
+        nothing = none + f" was found within {self.problem.max_changes} changes"
         status[:, 0] = np.where(self.proposals.note != "", self.proposals.note, nothing)
+        if self.problem.rules is not None:
+            status[:, 0] += self.problem.rules.told_of_queries()
+        impossible = self.impossible != ""
+        status[impossible] = self.impossible[impossible, None]
         status[~movable] = "no feature of it may change"
         status[self.found] = "found"
         status[self.already] = "the query meets the goal already"

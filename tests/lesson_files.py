@@ -1,5 +1,6 @@
-"""The lessons and their solutions, and how a test runs one of them; for test_lessons.py and test_solutions.py."""
+"""The lessons and their solutions, and how a test runs one of them; for the tests of lessons, solutions, notebooks."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -9,6 +10,15 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 LESSONS = sorted(EXAMPLES.glob("[0-9]*.py"))
 SOLUTIONS = sorted((EXAMPLES / "solutions").glob("*.py"))
 LONGEST = 300  # seconds on the clock, of a machine that may be busy; a lesson takes some twenty
+
+
+def command(module):
+    """A script of examples/ as a module: they import each other from their own folder."""
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        return importlib.import_module(module)
+    finally:
+        sys.path.remove(str(EXAMPLES))
 
 
 def name(path):

@@ -19,6 +19,12 @@ def blocks(text: str) -> list[tuple[str, str]]:
     return [(block["language"], block["text"]) for block in BLOCK.finditer(text)]
 
 
+def code_under(heading: str, path: Path) -> str:
+    """The first block of Python below a heading of the second level."""
+    section = path.read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return next(code for language, code in blocks(section) if language == "python")
+
+
 def conversations(text: str) -> list[tuple[str, str]]:
     """Every block of Python with the block of text that follows it: what it is said to print."""
     found = blocks(text)
@@ -50,6 +56,8 @@ def commands(text: str) -> list[list[str]]:
 def unknown_in(words: list[str]) -> list[str]:
     """What a command line names that does not exist: commands, options, targets, files, extras."""
     program, *rest = words
+    if program in ("git", "cd", "."):  # `docs/walk.py` has run them
+        return []
     if program == "relax-plugin":
         if not re.search(rf"^    {rest[0]}\b", help_of(), re.MULTILINE):
             return [rest[0]]

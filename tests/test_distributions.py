@@ -27,6 +27,7 @@ MODULES_OF_OTHER_NAMES = {
     "PIL": "pillow",
     "dice_ml": "dice-ml",
     "interpret": "interpret-core",
+    "mlflow": "mlflow-skinny",
     "sklearn": "scikit-learn",
 }
 MODULES_OF_OTHER_NAMES |= {"z3": "z3-solver", "plotly": "interpret-core"}  # an extra of it, asked for in ours

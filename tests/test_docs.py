@@ -5,18 +5,24 @@ import importlib
 import importlib.util
 import inspect
 import json
+import os
 import re
+import runpy
+import shlex
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
+from unittest import mock
 from urllib.parse import unquote, urlsplit
 
+import pandas as pd
 import pytest
-from markdown_files import commands, conversations, help_of, printed, unknown_in
+from markdown_files import blocks, commands, conversations, help_of, printed, unknown_in
 
 import relax_plugin
+from relax_plugin.cli import main
 
 pytestmark = pytest.mark.slow  # the site is built
 
@@ -24,8 +30,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 DOCUMENTED = [
-    *("base", "registry", "errors", "datasets", "trees.floor", "pages.plots", "teaching.play"),
-    *(f"adapters.{name}" for name in ("dice", "interpret", "shap", "alibi", "carla")),
+    *("base", "registry", "errors", "datasets", "distributed", "trees.floor", "pages.plots", "teaching.play"),
+    *(f"adapters.{name}" for name in ("dice", "interpret", "shap", "alibi", "carla", "ceval", "mlflow")),
     *(f"evaluation.{name}" for name in ("tasks", "runner", "tables", "metrics", "judge")),
 ]
 
@@ -61,18 +67,36 @@ def loaded(name: str) -> ModuleType:
     specification = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
+    with mock.patch.object(sys, "path", [str(DOCS), *sys.path]):  # scripts import each other
+        specification.loader.exec_module(module)
     return module
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Page]:
-    """The pages of the site that `make docs` builds."""
-    folder = tmp_path_factory.mktemp("site")
-    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
+    """The pages of the site that `make docs` builds, around stand-ins for the live pages, which take minutes."""
+    live = stand_ins(tmp_path_factory.mktemp("live"))
+    done, folder = build(live, tmp_path_factory.mktemp("site"))
     assert done.returncode == 0, done.stdout + done.stderr
-    return {path: Page(path) for path in sorted(folder.rglob("*.html"))}
+    made = {path.relative_to(folder / "live").as_posix() for path in (folder / "live").rglob("*.html")}
+    assert made == {path.relative_to(live).as_posix() for path in live.rglob("*.html")}
+    return {path: Page(path) for path in sorted(folder.rglob("*.html")) if folder / "live" not in path.parents}
+
+
+def build(live: Path, folder: Path) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """What `make docs` does once the live pages are made."""
+    line = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    surroundings = {**os.environ, "RELAX_LIVE": str(live)}
+    return subprocess.run(line, cwd=ROOT, env=surroundings, capture_output=True, text=True), folder
+
+
+def stand_ins(folder: Path) -> Path:
+    """Empty pages of the names that docs/live.py gives, and of the lessons."""
+    lessons = [f"lessons/{path.stem}.html" for path in (ROOT / "examples").glob("[0-9][0-9]_*.py")]
+    (folder / "lessons").mkdir()
+    for name in (*loaded("live").MAKERS, *lessons):
+        (folder / name).write_text("<!DOCTYPE html><title>live</title>", encoding="utf-8")
+    return folder
 
 
 def test_every_file_has_its_page(site: dict[Path, Page]) -> None:
@@ -165,6 +189,87 @@ def test_the_quick_start_prints_what_it_says(tmp_path: Path, monkeypatch: pytest
     for code, said in [pair for text in texts for pair in conversations(text)]:
         assert printed(code, names) == said
     assert (tmp_path / "agent").is_file()
+
+
+def test_the_first_five_minutes_print_what_they_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / "first_five_minutes.md").read_text(encoding="utf-8")
+    runpy.run_path(str(ROOT / "examples" / "own_table.py"))
+    (explain,) = [line for line in loaded("walk").commands() if line.startswith("relax-plugin explain ")]
+    capsys.readouterr()
+    assert main(shlex.split(explain)[1:]) == 0
+    (said,) = [block for language, block in blocks(text) if language == "text"]
+    assert capsys.readouterr().out == said
+    assert "bottle B001" in (tmp_path / "cards.html").read_text(encoding="utf-8")
+
+
+def test_the_first_five_minutes_were_walked_as_they_are_written() -> None:
+    walk = loaded("walk")
+    stored = pd.read_csv(walk.WALK)
+    assert stored["command"].tolist() == walk.commands(), "run `python docs/walk.py`"
+    assert stored["seconds"].sum() < 300
+
+
+def test_the_gallery_shows_every_page_that_is_made(site: dict[Path, Page]) -> None:
+    (page,) = [page for path, page in site.items() if path.name == "gallery.html"]
+    assert {f"live/{name}" for name in loaded("live").MAKERS} <= set(page.links)
+    shown = [link for link in page.loaded if link.endswith(".png") and "favicon" not in link]
+    assert len(shown) == len(loaded("live").MAKERS) + 1  # and the what-if page, which asks a model of one's own
+
+
+def test_without_live_pages_the_site_is_not_built(tmp_path: Path) -> None:
+    done, _ = build(tmp_path, tmp_path / "site")
+    assert done.returncode != 0 and "there are no live pages in" in done.stdout + done.stderr
+
+
+def test_live_pages_are_made_anew_when_something_changed(tmp_path: Path) -> None:
+    live = loaded("live")
+    pages, folder = list(live.MAKERS), stand_ins(tmp_path)
+    assert live.stale(folder) == pages
+    for page in pages:
+        live.stamp(folder, page).write_text(live.made_of(), encoding="utf-8")
+    assert live.stale(folder) == []
+    live.stamp(folder, "play.html").write_text("another state", encoding="utf-8")
+    (folder / "report.html").unlink()
+    assert live.stale(folder) == ["play.html", "report.html"]
+
+
+def test_a_live_page_that_fails_does_not_cost_the_others(tmp_path: Path) -> None:
+    live = loaded("live")
+
+    def fails(folder: Path) -> None:
+        raise RuntimeError("methods ended with 1")
+
+    makers = {"good.html": lambda folder: (folder / "good.html").write_text("good"), "bad.html": fails}
+    with mock.patch.object(live, "MAKERS", makers):
+        with pytest.raises(RuntimeError, match="methods ended with 1"):
+            live.make(tmp_path)
+        assert live.stale(tmp_path) == ["bad.html"]
+
+
+def test_the_live_cards_speak_in_words_and_thresholds(tmp_path: Path) -> None:
+    live = loaded("live")
+    with mock.patch.object(live, "PEOPLE", 2):
+        live.cards(tmp_path)
+    text = (tmp_path / "cards.html").read_text(encoding="utf-8")
+    assert "checking account (DM)" in text and "A11" not in text
+    assert "duration (months) were at most" in text
+
+
+def test_the_commands_of_the_live_pages_exist() -> None:
+    live, told = loaded("live"), []
+    with mock.patch.object(live, "command", lambda *words: told.append(["relax-plugin", *words])):
+        for maker in (live.play, live.methods, live.report):
+            maker(Path("live"))
+    assert [words[1] for words in told] == ["play", "methods", "bench", "report"]
+    assert [unknown_in(words) for words in told] == [[]] * 4
+
+
+def test_the_page_on_real_tables_prints_what_it_says() -> None:
+    ((code, said),) = conversations((DOCS / "real_tables.md").read_text(encoding="utf-8"))
+    assert printed(code, {}) == said
 
 
 def test_the_benchmark_of_the_judge_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

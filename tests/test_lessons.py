@@ -1,20 +1,17 @@
 """The lessons of examples/ run, are notebooks, and have exercises with solutions, which test_solutions.py runs."""
 
 import ast
-import importlib.util
 import re
 
 import jupytext
 import pytest
-from lesson_files import EXAMPLES, LESSONS, SOLUTIONS, check_script, name, run
+from lesson_files import EXAMPLES, LESSONS, SOLUTIONS, check_script, command, name, run
 
 QUICKEST = next((path for path in LESSONS if path.stem.startswith("03")), LESSONS[0])
 EXERCISE = re.compile(r"^## Exercise (\d+): (.+)$", re.MULTILINE)
 NETWORK = {"ftplib", "http", "httpx", "requests", "socket", "urllib", "urllib3"}
 
-spec = importlib.util.spec_from_file_location("render", EXAMPLES / "render.py")
-render = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(render)
+notebooks, render = command("notebooks"), command("render")
 
 
 def sections(path):
@@ -46,8 +43,8 @@ def test_lesson_runs_as_a_script(path, tmp_path):
     check_script(path, tmp_path)
 
 
-def test_there_are_seven_lessons_and_each_has_its_solutions():
-    assert [path.name[:2] for path in LESSONS] == [f"{number:02}" for number in range(1, 8)]
+def test_there_are_eight_lessons_and_each_has_its_solutions():
+    assert [path.name[:2] for path in LESSONS] == [f"{number:02}" for number in range(1, 9)]
     assert [path.name for path in SOLUTIONS] == [path.name for path in LESSONS]
 
 
@@ -112,13 +109,14 @@ def test_lesson_becomes_a_page_with_its_figures_that_fetches_nothing(tmp_path):
     assert render.fetched(page) == []
     index = (tmp_path / "pages" / "index.html").read_text(encoding="utf-8")
     assert re.findall(r'href="(.*?)"', index) == [f"{QUICKEST.stem}.html"]
-    assert render.heading(QUICKEST)[0] in index
+    assert "in one lesson<" in index
+    assert "%pip" not in page and "Colab" not in page  # cells of notebooks only
 
 
 @pytest.fixture
 def own_lesson(tmp_path, monkeypatch):
     """A folder of lessons of our own, and a function that puts one into it."""
-    monkeypatch.setattr(render, "EXAMPLES", tmp_path)
+    monkeypatch.setattr(notebooks, "EXAMPLES", tmp_path)
 
     def write(code):
         (tmp_path / "01_own.py").write_text(f"# %% [markdown]\n# # Own\n#\n# About.\n\n# %%\n{code}\n")
@@ -142,6 +140,36 @@ def test_page_that_would_fetch_something_is_not_written(own_lesson, tmp_path, ca
     assert render.main(["--output", str(tmp_path / "pages")]) == 1
     assert "would fetch https://example.org/a.js" in capfd.readouterr().err
     assert not (tmp_path / "pages" / "01_own.html").exists()
+
+
+def test_index_numbers_each_lesson_once_and_shows_no_markdown():
+    index = render.index_page(LESSONS)
+    assert "in eight lessons<" in index
+    assert re.findall(r'<li value="(\d+)"><a href="(.*?)\.html">(.*?)</a>', index) == [
+        (str(number), path.stem, render.heading(path)[0].partition(". ")[2]) for number, path in enumerate(LESSONS, 1)
+    ]
+    items = index.partition("<ol>")[2]
+    assert not re.search(r"\*|`|^#|\]\(", items, re.MULTILINE)
+    assert "<em>missing values</em>" in items  # of lesson 8: Markdown became markup
+
+
+def test_pages_lead_to_their_neighbours_that_exist():
+    links = {path: re.findall(r'href="(.*?)\.html"', render.navigation(path, LESSONS)) for path in LESSONS}
+    assert links[LESSONS[0]] == ["index", LESSONS[1].stem]
+    assert links[LESSONS[3]] == ["index", LESSONS[2].stem, LESSONS[4].stem]
+    assert links[LESSONS[-1]] == ["index", LESSONS[-2].stem]
+    some = [LESSONS[1], LESSONS[5]]
+    assert re.findall(r'href="(.*?)\.html"', render.navigation(LESSONS[5], some)) == ["index", LESSONS[1].stem]
+    assert "6. Comparing" in render.navigation(LESSONS[1], some)
+
+
+@pytest.mark.slow
+def test_stored_notebooks_become_pages_without_being_run(tmp_path):
+    assert render.main(["--stored", "--output", str(tmp_path), "01", "02"]) == 0
+    first, second = ((tmp_path / f"{path.stem}.html").read_text(encoding="utf-8") for path in LESSONS[:2])
+    assert first.count(f'href="{LESSONS[1].stem}.html" rel="next"') == 2  # above and below
+    assert f'href="{LESSONS[0].stem}.html" rel="prev"' in second
+    assert "%pip" not in first and 'src="data:image/png;base64,' in first
 
 
 @pytest.mark.parametrize(

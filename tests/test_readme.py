@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import yaml
 from markdown_files import commands, conversations, printed, table_widths, unknown_in
+from PIL import Image
 from sklearn.linear_model import LogisticRegression
 
 from relax_plugin import ReLAX
@@ -41,9 +42,19 @@ def test_ten_lines_are_ten() -> None:
     assert len([line for line in code.splitlines() if line and not line.startswith(("from ", "import "))]) <= 10
 
 
+def test_the_what_if_page_and_the_card_are_on_the_first_screen() -> None:
+    pictures = re.findall(
+        r"^\[!\[.+\]\((docs/\w+\.png)\)\]\(docs/\w+\.md\)$", "\n".join(TEXT.splitlines()[:9]), re.MULTILINE
+    )
+    assert pictures == ["docs/whatif.png", "docs/card.png"]
+    for name in pictures:
+        with Image.open(ROOT / name) as picture:
+            assert picture.width >= 1000 and (ROOT / name).stat().st_size < 200_000
+
+
 @pytest.mark.slow
-def test_the_picture_is_on_the_first_screen_and_what_its_command_draws() -> None:
-    picture = re.search(r"^!\[.+\]\((docs/picture\.svg)\)$", "\n".join(TEXT.splitlines()[:8]), re.MULTILINE)
+def test_the_picture_of_the_ten_lines_is_what_its_command_draws() -> None:
+    picture = re.search(r"^!\[.+\]\((docs/picture\.svg)\)$", TEXT, re.MULTILINE)
     assert picture is not None
     specification = importlib.util.spec_from_file_location("pictures", ROOT / "docs" / "pictures.py")
     assert specification is not None and specification.loader is not None

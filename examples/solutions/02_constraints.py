@@ -14,13 +14,8 @@ from sklearn.preprocessing import OneHotEncoder
 from relax_plugin import FeatureSpace, ReLAX
 from relax_plugin.datasets import load
 
-words = {
-    "status": {"A11": "overdrawn", "A12": "below 200", "A13": "200 or more", "A14": "no account"},
-    "savings": {"A61": "below 100", "A62": "below 500", "A63": "below 1000", "A64": "1000 or more", "A65": "unknown"},
-    "employment": {"A71": "none", "A72": "< 1 year", "A73": "< 4 years", "A74": "< 7 years", "A75": "7 years or more"},
-    "housing": {"A151": "rent", "A152": "own", "A153": "free"},
-}
 german = load("german")
+words = {name: german.words[name] for name in ("status", "savings", "employment", "housing")}
 X = german.X[["status", "duration", "amount", "savings", "employment", "housing", "age"]].replace(words)
 y = german.y.map({0: "granted", 1: "refused"})
 X["employment"] = pd.Categorical(X["employment"], list(words["employment"].values()), ordered=True)
@@ -77,7 +72,7 @@ assert solved.max() <= explainer.explain(refused).found.mean()
 people = refused[:20]
 answer = explainer.explain(people, n=3)
 after = answer.frame
-before = people.iloc[after["query_id"]].reset_index(drop=True)
+before = people.iloc[after["query_id"]]  # with the index that the answers have too
 print(f"{len(after)} counterfactuals for {len(people)} people")
 assert len(after) > len(people)
 assert (after["age"] == before["age"]).all()

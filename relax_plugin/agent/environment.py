@@ -127,4 +127,4 @@ def _replaced(episodes: Episodes, done: Booleans, fresh: Episodes) -> Episodes:
 
 
 ROWWISE_LIMITS = ("low", "high", "frozen", "choices")
-ROWWISE_GOALS = ("wanted", "avoided", "lower", "upper")
+ROWWISE_GOALS = ("wanted", "avoided", "lower", "upper", "least")

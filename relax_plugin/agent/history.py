@@ -1,6 +1,7 @@
 """What training leaves behind, its History, and who writes it: the Logbook, with returns and the best weights."""
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,34 +10,40 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 import torch
-from tqdm import tqdm
 
 from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.agent.environment import CounterfactualEnv
 from relax_plugin.agent.pdqn import Agent
+from relax_plugin.agent.progress_bar import progress_bar
 from relax_plugin.agent.replay import PrioritizedReplay
 from relax_plugin.arrays import Booleans, Floats
 from relax_plugin.errors import InputError
+from relax_plugin.world_model.model import ImaginedBlackBox
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 logger = logging.getLogger(__name__)
 
+OF_POLICY = ("validity", "sparsity", "proximity", "objective")  # what a validation tells
 ROW_OF_HISTORY = frozenset(
-    {"step", "seconds", "rows", "exploration", "reward", "return", "td_error", "top_tenth"}
-    | {"validity", "sparsity", "proximity", "objective"}
+    {"step", "seconds", "rows", "exploration", "reward", "return", "td_error", "top_tenth", *OF_POLICY}
 )
+POINTS = 10  # of the History at the least, if training has so many steps and ends by itself
 
 
 @dataclass
 class History:
-    """What training looked like: one row a validation.
+    """What training looked like: one row a validation, and some in between, so that a short training is a curve too.
 
-    "rows" are those asked of the model, or imagined; "return" is the mean over the episodes of training that ended
-    since the last validation; "td_error" is of the last batch; "top_tenth" is the share of the draws that goes to the
-    tenth of the stored transitions with the highest priorities. Validity, sparsity and proximity are the policy's own
-    on the validation rows, and "objective" is the number that chooses the weights.
+    "rows" are those asked of the model, or imagined, to train and to validate; "return" is the mean over the episodes
+    of training that ended since the row before; "td_error" is of the last batch; "top_tenth" is the share of the draws
+    that goes to the tenth of the stored transitions with the highest priorities. Validity, sparsity and proximity are
+    the policy's own on the validation rows, and "objective" is the number that chooses the weights.
+
+    Rows in between choose nothing: their "objective" is NaN, and training is the same without them. In imagination,
+    where looking costs no model rows, they tell the policy's validity, sparsity and proximity too; where the model
+    itself would have to be asked, or seconds are short (`ReLAXConfig.seconds`), these are NaN.
     """
 
     rows: list[dict[str, float]] = field(default_factory=list)
@@ -71,8 +78,14 @@ class Logbook:
     ) -> None:
         self.env, self.config, self.steps, self.validate = env, config, steps, validate
         self.history, self.best, self.returns = History(), Best(agent), Returns(env.num_envs)
-        self.bar = tqdm(total=steps, unit="step", desc="training", disable=None if progress else True)
+        self.bar = progress_bar(steps, "training", "step", shown=progress)
         self.step, self.started = 0, time.perf_counter()
+        soonest = min(steps, config.validate_every * (config.patience + 2))  # the end, if nothing improves
+        parts = math.ceil(POINTS * config.validate_every / soonest)  # of the way from a validation to the next
+        self.spacing = max(1, config.validate_every // parts)
+        self.free = isinstance(env.blackbox, ImaginedBlackBox) and config.seconds is None
+        self.looked = 0  # rows imagined for the History alone
+        self.early: list[dict[str, float]] = []  # rows before the first validation, without which nothing was learned
 
     def __enter__(self) -> Self:
         return self
@@ -95,26 +108,47 @@ class Logbook:
         self.bar.update()
         spent = time.perf_counter() - self.started
         out_of_time = self.config.seconds is not None and spent > self.config.seconds
-        if self.validate is not None and (step % self.config.validate_every == 0 or step == self.steps or out_of_time):
+        if self.validate is None:
+            pass
+        elif step % self.config.validate_every == 0 or step == self.steps or out_of_time:
             row = self.validate()
-            progress = {
-                "step": step,
-                "seconds": spent,
-                "rows": self.env.blackbox.rows_asked,
-                "exploration": exploration,
-                "reward": float(np.mean(reward)),
-                "return": self.returns.mean(),
-                "td_error": float(np.abs(td_errors).mean()),
-                "top_tenth": replay.share_of_the_highest(0.1),
-            }
-            self.history.rows.append(progress | row)
-            self.bar.set_postfix(validity=f"{row['validity']:.3f}")
+            self.history.rows += [*self.early, self._recorded(spent, exploration, reward, td_errors, replay) | row]
+            self.early = []
+            self.bar.set_postfix(validity=f"{row['validity']:.3f}", refresh=False)  # else it is shown too soon
             if self.best.offer(row) > self.config.patience:
                 self.history.stopped = "no improvement on the validation rows"
                 return True
+        elif step % self.config.validate_every % self.spacing == 0:
+            row = self._look() | {"objective": np.nan}
+            rows = self.history.rows or self.early
+            rows.append(self._recorded(spent, exploration, reward, td_errors, replay) | row)
         if out_of_time:
             self.history.stopped = "out of time"
         return out_of_time
+
+    def _recorded(
+        self, spent: float, exploration: float, reward: Floats, td_errors: Floats, replay: PrioritizedReplay
+    ) -> dict[str, float]:
+        """What the training itself tells of a step."""
+        return {
+            "step": self.step,
+            "seconds": spent,
+            "rows": self.env.blackbox.rows_asked - self.looked,
+            "exploration": exploration,
+            "reward": float(np.mean(reward)),
+            "return": self.returns.mean(),
+            "td_error": float(np.abs(td_errors).mean()),
+            "top_tenth": replay.share_of_the_highest(0.1),
+        }
+
+    def _look(self) -> dict[str, float]:
+        """What the policy is worth between two validations, where it costs nothing to know."""
+        if self.validate is None or not self.free:
+            return dict.fromkeys(OF_POLICY, np.nan)
+        before = self.env.blackbox.rows_asked
+        row = self.validate()
+        self.looked += self.env.blackbox.rows_asked - before
+        return row
 
 
 class Returns:

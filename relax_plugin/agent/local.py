@@ -121,7 +121,7 @@ def _starts_around(problem: Problem, config: ReLAXConfig, rng: np.random.Generat
 
 
 class BestSeen:
-    """Keeps, for each query, the sparsest and then closest valid counterfactual met during training."""
+    """Keeps, for each query, the best valid counterfactual met during training: the sparsest, then closest one."""
 
     def __init__(self, problem: Problem, episodes: int) -> None:
         self.problem = problem
@@ -132,6 +132,7 @@ class BestSeen:
     def watch(self, info: dict[str, Any]) -> None:
         start = self.problem.start[self.owner]
         own = np.flatnonzero(info["met"] & (info["start"] == start).all(axis=1))
+        own = own[self.problem.admits(info["values"][own], self.owner[own])]
         values, owner = info["values"][own], self.owner[own]
         cost = rank_cost(self.problem, values, owner)
         order = np.lexsort((cost, owner))
@@ -141,5 +142,7 @@ class BestSeen:
 
 
 def rank_cost(problem: Problem, values: Values, owner: Any) -> Any:
-    """One number that orders counterfactuals by changes first and distance second."""
+    """One number that orders counterfactuals by changes first and distance second, or by distance alone."""
+    if problem.by_distance:
+        return problem.distance(values, owner)
     return problem.changed(values, owner).sum(axis=1) * 1e6 + problem.distance(values, owner)

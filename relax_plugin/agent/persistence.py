@@ -20,8 +20,8 @@ from safetensors.torch import save_file
 
 from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.agent.history import ROW_OF_HISTORY, History
+from relax_plugin.agent.kept_rows import middle_row, read_rows, written_rows
 from relax_plugin.agent.pdqn import Agent
-from relax_plugin.arrays import Values
 from relax_plugin.base import real_number, whole_number
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.errors import InputError, ReLAXError, SavedFileError
@@ -30,19 +30,22 @@ from relax_plugin.goal import Goal
 from relax_plugin.readers import make_reader
 from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.greedy import Moves
-from relax_plugin.search.neighbours import Neighbours
 from relax_plugin.search.state import Observer
+from relax_plugin.wishes.plausibility import Plausibility, Plausible, TrainingRows
 from relax_plugin.world_model.model import Agreement, WorldModel
 
 if TYPE_CHECKING:
     from relax_plugin.agent.explainer import ReLAX
 
 FORMAT = "relax_plugin.ReLAX"
-VERSION = 7  # 2 added the world model, 3 the checksum; 4 and 7 have other settings; 5 added training rows; 6 trees
+VERSION = (
+    9  # 2 added the world model, 3 a checksum; 4, 7, 8 have other settings; 5 added training rows, 6 trees, 9 cells
+)
 WORLD = "world."  # begins the names of the world model's tensors
 KINDS_OF_NUMBERS = frozenset({"torch.float32", "torch.float64", "torch.int64", "torch.uint8"})
 PLAIN_PARAMETERS = (
     *("variant", "effort", "max_changes", "rows_per_instance", "fallback", "rescue_rows", "seed", "progress"),
+    "objective",
 )
 
 Explainer = TypeVar("Explainer", bound="ReLAX")
@@ -52,12 +55,16 @@ Tensors = dict[str, torch.Tensor]
 def save_explainer(explainer: "ReLAX", path: Path) -> None:
     """Write to a temporary name and rename, so that a file is whole or not there."""
     blackbox = explainer.blackbox_
+    kept = len(explainer.neighbours_) if explainer.fallback else 0  # training rows serve the rescue alone
+    rows, cells = written_rows(explainer.space_, explainer.neighbours_.rows[:kept])
     header = {
         "version": VERSION,
         "parameters": {name: getattr(explainer, name) for name in PLAIN_PARAMETERS},
+        "plausible": _written(explainer.plausible),
         "config": asdict(explainer.config_),
         "goal": explainer.goal_.to_dict(),
         "space": explainer.space_.to_dict(),
+        "cells": cells,
         "inputs": explainer.agent_.inputs,
         "gap_scale": explainer.observer_.gap_scale,
         "changes": explainer.observer_.max_changes,
@@ -83,8 +90,7 @@ def save_explainer(explainer: "ReLAX", path: Path) -> None:
         tensors |= {f"{WORLD}{name}": weight for name, weight in world.items()}
     tensors["moves.feature"] = torch.from_numpy(explainer.moves_.feature)
     tensors["moves.value"] = torch.from_numpy(explainer.moves_.value)
-    kept = len(explainer.neighbours_) if explainer.fallback else 0  # training rows serve the rescue alone
-    tensors["neighbours"] = torch.from_numpy(explainer.neighbours_.rows[:kept])
+    tensors["neighbours"] = torch.from_numpy(rows)
     text = json.dumps(header, default=_plain)
     metadata = {"format": FORMAT, "header": text, "sha256": _checksum(text, tensors)}
     _write(path, lambda temporary: save_file(tensors, temporary, metadata=metadata))
@@ -159,9 +165,14 @@ def _checksum(header: str, tensors: Tensors) -> str:
 
 
 def _restored(cls: type[Explainer], header: dict[str, Any], tensors: Tensors, model: Any) -> Explainer:
-    space, goal = FeatureSpace.from_dict(header["space"]), Goal.from_dict(header["goal"])
+    space, neighbours = read_rows(
+        FeatureSpace.from_dict(header["space"]), tensors.pop("neighbours").numpy(), header["cells"]
+    )
+    goal = Goal.from_dict(header["goal"])
     config = ReLAXConfig(**{name: value for name, value in header["config"].items() if value is not None})
-    explainer = cls(model, space, goal=goal, config=config, **header["parameters"])
+    plausible = header["plausible"]
+    plausible = Plausibility(**plausible) if isinstance(plausible, dict) else plausible
+    explainer = cls(model, space, goal=goal, config=config, plausible=plausible, **header["parameters"])
     explainer._check_parameters()
     explainer.space_, explainer.goal_, explainer.config_ = space, goal, config
     explainer.blackbox_ = _blackbox(model, space, header["model"])
@@ -169,7 +180,8 @@ def _restored(cls: type[Explainer], header: dict[str, Any], tensors: Tensors, mo
     gap_scale = real_number("gap_scale", header["gap_scale"], np.finfo(np.float64).tiny, np.finfo(np.float64).max)
     changes = int(real_number("changes", whole_number("changes", header["changes"], 1), 1, len(space)))
     explainer.moves_ = _moves(space, tensors.pop("moves.feature").numpy(), tensors.pop("moves.value").numpy())
-    explainer.neighbours_ = _neighbours(space, tensors.pop("neighbours").numpy())
+    explainer.neighbours_ = neighbours
+    explainer.training_rows_ = TrainingRows.of(space, explainer.neighbours_.rows)
     explainer.history_ = _history(header["history"], header["stopped"])
     explainer.fit_rows_ = whole_number("fit_rows", header["fit_rows"], 0)
     explainer.fit_seconds_ = real_number("fit_seconds", header["fit_seconds"], 0.0, np.inf)
@@ -228,13 +240,9 @@ def _moves(space: FeatureSpace, feature: Any, value: Any) -> Moves:
     return Moves(feature, value)
 
 
-def _neighbours(space: FeatureSpace, rows: Any) -> Neighbours:
-    if rows.ndim != 2 or rows.shape[1] != len(space) or rows.dtype != np.float64 or not np.isfinite(rows).all():
-        raise InputError(f"the training rows have shape {rows.shape}, or are not finite numbers.")
-    codes, most = rows[:, space.is_categorical], np.diff(space.category_offsets)[space.is_categorical]
-    if not ((codes >= 0) & (codes < most) & (codes == np.round(codes))).all():
-        raise InputError("a training row has a category that there cannot be.")
-    return Neighbours(rows)
+def _written(plausible: Plausible) -> Any:
+    """What is asked of plausibility, as data."""
+    return plausible.to_dict() if isinstance(plausible, Plausibility) else plausible
 
 
 def _history(rows: Any, stopped: Any) -> History:
@@ -258,7 +266,7 @@ def _blackbox(model: Any, space: FeatureSpace, saved: dict[str, Any]) -> BlackBo
     # One row shows what this model answers, but not how to read it: a logit may look like a probability.
     if saved["gives_probabilities"] is not None and hasattr(blackbox.reader, "gives_probabilities"):
         blackbox.reader.gives_probabilities = bool(saved["gives_probabilities"])
-    blackbox.learn(_middle_row(space))
+    blackbox.learn(middle_row(space))
     own = None if blackbox.classes is None else blackbox.classes.tolist()
     if blackbox.task != saved["task"] or blackbox.has_scores != saved["has_scores"]:
         raise SavedFileError("the model answers otherwise than the one this explainer was fitted to; fit a new one.")
@@ -290,11 +298,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     raise SavedFileError(f"{value!r} of type {type(value).__name__} cannot be saved.")
-
-
-def _middle_row(space: FeatureSpace) -> Values:
-    middle = [
-        float(np.argmax(f.choices)) if f.kind == "categorical" else 0.5 * f.low + 0.5 * f.high for f in space.features
-    ]
-    row = np.array([middle], dtype=np.float64)
-    return np.where(space.is_categorical, row, space.limits().round_to_grid(row))

@@ -138,8 +138,11 @@ def explained_policy(explainer: "ReLAX", X: Rows | None, goal: Goal | None, dept
     goal = goal or explainer.goal_
     if not isinstance(goal, Goal):
         raise GoalError(f"goal is {goal!r}; give a Goal, such as Goal.to({goal!r}).")
-    if isinstance(goal.label, tuple):
-        raise InputError("the goal has a label for each query; give policy_tree(goal=Goal.to(...)) one label.")
+    if goal.rows is not None:
+        what = "label" if goal.kind == "to" else "range"
+        raise InputError(
+            f"the goal has a {what} for each query; give policy_tree(goal=Goal.{goal.kind}(...)) one {what}."
+        )
     rng, most = np.random.default_rng(int(explainer.seed)), explainer._most_changes()
     count = min(MOST_STARTS, MOST_CELLS // (len(explainer.space_) * most))
     world: BlackBox

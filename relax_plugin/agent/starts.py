@@ -61,6 +61,7 @@ def around(
     n, d = targets.shape
     direction = rng.standard_normal((n, count, d))
     direction[:, :, space.is_categorical] = 0.0
+    direction[np.broadcast_to((targets == space.missing_codes)[:, None], direction.shape)] = 0.0
     length = np.maximum(np.linalg.norm(direction, axis=2, keepdims=True), 1e-12)
     numbers = max(int((~space.is_categorical).sum()), 1)
     distance = radius * rng.random((n, count, 1)) ** (1.0 / numbers)  # uniform in the ball
@@ -74,7 +75,7 @@ def around(
 
 def random_limits(space: FeatureSpace, start: Values, config: ReLAXConfig, rng: np.random.Generator) -> Limits:
     """Random frozen features and narrowed bounds, so that `vary` and `bounds` at the call need no new fit."""
-    limits = space.limits()
+    limits, own = space.limits(), space.limits(values=start)
     n, d = start.shape
     frozen = _random_masks(n, d, config.masked_share, config.mask_rate, rng)
     actionable = np.flatnonzero(~limits.frozen[0])
@@ -85,7 +86,7 @@ def random_limits(space: FeatureSpace, start: Values, config: ReLAXConfig, rng: 
     high = np.where(narrowed, inside + rng.random((n, d)) * (limits.high - inside), limits.high)
     choices = np.repeat(limits.choices, n, axis=0)
     choices &= ~_random_masks(n, choices.shape[1], config.bounded_share, config.mask_rate, rng)
-    return replace(limits, low=low, high=high, frozen=limits.frozen | frozen, choices=choices)
+    return replace(limits, low=low, high=high, frozen=own.frozen | frozen, choices=choices)
 
 
 def _draw(answer: Answer, balanced: bool, count: int, rng: np.random.Generator) -> Any:

@@ -3,13 +3,20 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
+from relax_plugin.commands.live import Live
+from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, add_wide, print_summary, print_table
 from relax_plugin.errors import InputError
 from relax_plugin.registry import option_names, split_method, with_option
 
 METHODS = ("relax-global", "nearest-ct", "greedy")
+SEEDS, LIMIT = 5, 600.0  # where no suite says otherwise
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from relax_plugin.evaluation.plan import Plan
 
 EXAMPLES = """examples:
   relax-plugin bench
@@ -20,6 +27,8 @@ EXAMPLES = """examples:
   relax-plugin bench --methods relax-global lore dice-random --method-rows lore=20 dice-random=50 --limit 300
   relax-plugin bench --tasks breast_cancer/rf wave2/xgb --methods relax-global greedy feat-tweak --floor 2
       beside every method, how far it is from the provable optimum, where that changes up to two features
+  relax-plugin bench --suite field --output .bench/field --keep docs/results/field
+      the methods of the field on the tables of the field, with every metric; the rows as one small file
   relax-plugin bench --backend dask --scheduler tcp://127.0.0.1:8786
       on the workers of a Dask cluster
 
@@ -35,25 +44,33 @@ def add(commands: Any) -> None:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--tasks", nargs="+", metavar="TASK", help="default: the paper's seven")
     parser.add_argument(
-        "--methods", nargs="+", default=list(METHODS), metavar="METHOD", help="name, or name:option=value"
+        "--suite", metavar="NAME", help="a fixed benchmark: field; tasks, methods, seeds, rows and limit try part of it"
     )
+    parser.add_argument("--tasks", nargs="+", metavar="TASK", help="default: the paper's seven")
+    parser.add_argument("--methods", nargs="+", metavar="METHOD", help="name, or name:option=value")
     parser.add_argument("--budgets", nargs="+", type=int, default=[], metavar="ROWS", help="rows_per_instance to try")
-    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="how many seeds, from 0 on (default 5)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="how many seeds, from 0 on (default 5)")
     parser.add_argument("--rows", type=int, metavar="N", help="only the first N test rows")
     parser.add_argument("--method-rows", nargs="+", default=[], metavar="METHOD=N", help="the same for slow methods")
     parser.add_argument("--n", type=int, default=1, help="counterfactuals asked for each row (default 1)")
     parser.add_argument("--max-changes", type=int, metavar="K", help="for every method (default: the method's own)")
     parser.add_argument(
+        "--metrics",
+        choices=("cheap", "all"),
+        help="all: also whether answers hold for models fitted again, and for queries with noise (default cheap)",
+    )
+    parser.add_argument(
         "--limit",
         type=float,
-        default=600.0,
         metavar="SECONDS",
         help="for one method on one task and seed; 0: none (default 600)",
     )
     parser.add_argument(
         "--output", type=Path, default=Path("bench-results"), metavar="FOLDER", help="default: bench-results"
+    )
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="write the rows as one small file into it, and how they were made"
     )
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side (default 2)")
     parser.add_argument("--backend", choices=("threading", "dask"), default="threading", help="where joblib runs them")
@@ -68,13 +85,13 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--retry", action="store_true", help="run again what crashed, timed out or was skipped")
     add_json(parser)
+    add_wide(parser)
     parser.set_defaults(run=run)
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Run the benchmark and print its table."""
-    from relax_plugin.evaluation.plan import Plan, check_place
-    from relax_plugin.evaluation.tasks import CORE_TASKS
+    from relax_plugin.evaluation.plan import check_place
     from relax_plugin.files import check_folder
 
     if chosen.floor is not None and chosen.floor < 1:
@@ -82,48 +99,94 @@ def run(chosen: argparse.Namespace) -> int:
     for rows in chosen.budgets:
         if rows < 1:
             raise InputError(f"--budgets has {rows}, but each must be at least 1 model row.")
-    plan = Plan(
-        tasks=chosen.tasks or CORE_TASKS,
-        methods=with_budgets(chosen.methods, chosen.budgets),
-        seeds=range(chosen.seeds),
-        rows=chosen.rows,
-        method_rows=_counts(chosen.method_rows),
-        n=chosen.n,
-        max_changes=chosen.max_changes,
-        limit=chosen.limit or None,
-    )
+    plan = _plan(chosen)
     plan.units()  # refuses what could not run, before what runs it is imported
     check_place(chosen.jobs, chosen.backend, chosen.scheduler)
     check_folder(chosen.output, "--output")
+    if chosen.keep is not None:
+        check_folder(chosen.keep, "--keep")
 
     from relax_plugin.evaluation import runner, tables
     from relax_plugin.evaluation.floor_table import above_floor
 
-    rows = runner.run(
-        plan,
-        chosen.output,
-        jobs=chosen.jobs,
-        backend=chosen.backend,
-        scheduler=chosen.scheduler,
-        retry=chosen.retry,
-        command=chosen.said,
-        progress=say_done,
-    )
+    with Live() as live:
+        rows = runner.run(
+            plan,
+            chosen.output,
+            jobs=chosen.jobs,
+            backend=chosen.backend,
+            scheduler=chosen.scheduler,
+            retry=chosen.retry,
+            command=chosen.said,
+            progress=live,
+        )
+    if chosen.keep is not None:
+        _keep(rows, chosen)
     table, failed = tables.summary(rows), tables.failures(rows)
     above, reasons = (None, []) if chosen.floor is None else above_floor(rows, chosen.output, chosen.floor)
     if chosen.json:
         print_table(table if above is None else table.join(above), as_json=True)
     else:
-        print_table(tables.readable(table), as_json=False)
+        print_summary(table, wide=chosen.wide)
         if above is not None:
             print(f"\nHow far from the optimum, where that changes up to {chosen.floor} features:")
-            print_table(above, as_json=False)
+            print_table(above, as_json=False, wide=chosen.wide)
         print(*reasons, sep="\n", end="\n" if reasons else "")
         for task, method, seed, state, reason in failed.itertuples(index=False):
             print(f"{task}, {method}, seed {seed}: {state}: {reason}")
-        print(f"\nThe harness took {tables.overhead(rows):.1%} of the methods' time (fit and explain).")
+        print(f"\n{_where_time_went(rows)}")
         print(f"Rows: {chosen.output}. As a page: relax-plugin report {chosen.output}")
     return INCOMPLETE if failed["state"].isin(["crashed", "timed out"]).any() else DONE
+
+
+def _plan(chosen: argparse.Namespace) -> "Plan":
+    """What was asked for: a suite, or what the options say."""
+    from relax_plugin.evaluation.plan import Plan
+    from relax_plugin.evaluation.suites import suite_of
+    from relax_plugin.evaluation.tasks import CORE_TASKS
+
+    if chosen.suite is not None:
+        for option in ("budgets", "method_rows", "max_changes", "metrics"):
+            if getattr(chosen, option):
+                raise InputError(f"--{option.replace('_', '-')} is not for --suite {chosen.suite}, which is fixed.")
+        if chosen.n != 1:
+            raise InputError(f"--n is not for --suite {chosen.suite}, which is fixed.")
+        suite = suite_of(chosen.suite)
+        return suite.narrowed(chosen.tasks, chosen.methods, chosen.seeds, chosen.rows, chosen.limit).plan()
+    limit = LIMIT if chosen.limit is None else chosen.limit
+    return Plan(
+        tasks=chosen.tasks or CORE_TASKS,
+        methods=with_budgets(chosen.methods or list(METHODS), chosen.budgets),
+        seeds=range(SEEDS if chosen.seeds is None else chosen.seeds),
+        rows=chosen.rows,
+        method_rows=_counts(chosen.method_rows),
+        n=chosen.n,
+        max_changes=chosen.max_changes,
+        metrics=chosen.metrics or "cheap",
+        limit=limit or None,
+    )
+
+
+def _where_time_went(rows: "pd.DataFrame") -> str:
+    """The overhead of the harness, and apart from it what is done once a worker."""
+    from relax_plugin.evaluation import tables
+
+    spent = tables.wall_seconds(rows)
+    return (
+        f"The harness took {tables.overhead(rows):.1%} of the methods' time (fit and explain, {spent['methods']:.1f} "
+        "s). "
+        f"Apart from that, once a worker: {spent['tasks']:.1f} s to load data and train models, "
+        f"{spent['starts']:.1f} s to start, to import methods and to prepare the judge."
+    )
+
+
+def _keep(rows: "pd.DataFrame", chosen: argparse.Namespace) -> None:
+    """Write the rows as one file, with the command, the time and the machine that made them."""
+    from relax_plugin.evaluation.kept_rows import keep_rows
+    from relax_plugin.evaluation.store import commit, environment, now
+
+    run = {"command": chosen.said, "started": now(), "commit": commit(), **environment()}
+    print(f"The rows as one file: {keep_rows(rows, chosen.keep, run)}", file=sys.stderr)
 
 
 def with_budgets(methods: list[str], budgets: list[int]) -> list[str]:
@@ -135,17 +198,6 @@ def with_budgets(methods: list[str], budgets: list[int]) -> list[str]:
         has_budget = "rows_per_instance" in option_names(split_method(method)[0])
         varied += [with_option(method, "rows_per_instance", rows) for rows in budgets] if has_budget else [method]
     return varied
-
-
-def say_done(done: int, of: int, unit: Any, rows: list[dict[str, Any]]) -> None:
-    """One line for each unit, as it is done."""
-    first = rows[0]
-    if first["state"] == "ok":
-        valid = sum(row["valid"] for row in rows) / len(rows)
-        how = f"validity {valid:.3f}, fit {first['fit_seconds']:.1f} s, explain {first['explain_seconds']:.1f} s"
-    else:
-        how = f"{first['state']}: {first['reason']}"
-    print(f"[{done}/{of}] {unit.task_name}, {unit.method.label}, seed {unit.seed}: {how}", file=sys.stderr, flush=True)
 
 
 def check_results(folder: Path) -> None:

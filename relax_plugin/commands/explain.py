@@ -1,37 +1,51 @@
-"""`relax-plugin explain`: counterfactuals for rows of a CSV file and a saved model."""
+"""`relax-plugin explain`: counterfactuals for rows of a CSV, Parquet or Arrow file and a saved model."""
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relax_plugin.commands import request
-from relax_plugin.commands.first_look import check_model_path, header
-from relax_plugin.commands.output import DONE, INCOMPLETE, LAST_SEED, add_json, print_table, whole
-from relax_plugin.errors import ColumnError, InputError, UnknownNameError, did_you_mean
+from relax_plugin.commands.first_look import ARROW, check_parquet, is_columnar, is_parquet
+from relax_plugin.commands.large_arguments import Output, add_parts, in_parts
+from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table, whole
+from relax_plugin.commands.read_files import RESULT_COLUMNS, check_header, check_read, model_and_rows, rows_to_explain
+from relax_plugin.commands.shared_arguments import (
+    add_along,
+    add_files,
+    add_goal,
+    add_limits,
+    add_method,
+    add_table,
+)
+from relax_plugin.errors import ColumnError, InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from relax_plugin.commands.found import Found
+    from relax_plugin.wishes.plausibility import Plausible
 
 MOST_A_ROW = 1_000_000  # counterfactuals; more could not be held, nor read
 FIRST_ROWS = 10  # explained when neither --queries nor --rows says which
-RESULT_COLUMNS = ("before", "after")  # added to the features in a CSV of counterfactuals
 
 EXAMPLES = """examples:
   relax-plugin explain train.csv --model model.joblib --target approved
       the first rows of train.csv: what would have to be different for another answer
   relax-plugin explain train.csv --model model.joblib --target approved --queries refused.csv --to yes \\
       --immutable sex --increase-only age --bounds income=0:90000 'town=Rome|Bonn' --output out.csv --html page.html
-  relax-plugin explain train.csv --model model.onnx --target price --rows 0 3 5 --shift 2000 --json
+  relax-plugin explain train.csv --model model.joblib --target approved --queries large.parquet --output answers/ \\
+      --backend dask --scheduler tcp://127.0.0.1:8786
+  relax-plugin explain train.csv --model model.onnx --target price --rows 0 3 5 --shift 2000 --direction down --json
   relax-plugin explain train.csv --model model.onnx --between - 5000 --method greedy --option quantiles=10
+  relax-plugin explain people.parquet --model model.joblib --target income --id person --missing '?' \\
+      --ordered 'education=school<college<master' --increase-only age education \\
+      --rule 'education <= was(education) or age >= was(age) + 2' --cost age=5 --labels words.json --output out.parquet
 
 exit codes:
   0  every row has its counterfactual
   1  some have none; the reasons are printed
-  2  refused: nothing was written
+  2  refused: nothing was written, or no further part
 """
 
 
@@ -39,101 +53,98 @@ def add(commands: Any) -> None:
     """Describe the command's arguments."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "explain",
-        help="counterfactuals for the rows of a CSV file and a saved model",
+        help="counterfactuals for the rows of a CSV or Parquet file and a saved model",
         description="Fits an explainer on the training rows and prints what would have to be different in each row\n"
         "for another answer of the model. A joblib file runs code when it is loaded: load only files you trust.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("training", type=Path, metavar="TRAINING.csv", help="rows to learn the features from")
-    parser.add_argument("--model", type=Path, required=True, metavar="FILE", help="saved by joblib, or an .onnx file")
-    parser.add_argument("--task", choices=("auto", "classification", "regression"), default="auto")
-    parser.add_argument("--target", metavar="COLUMN", help="column of TRAINING.csv that is no feature")
+    add_files(parser)
 
     rows = parser.add_argument_group("rows to explain").add_mutually_exclusive_group()
-    rows.add_argument("--queries", type=Path, metavar="FILE.csv", help=f"default: the first {FIRST_ROWS} of training")
-    rows.add_argument("--rows", type=int, nargs="+", metavar="ROW", help="rows of TRAINING.csv, from 0 on")
-
-    goal = parser.add_argument_group("goal (default: another class)")
-    kinds = goal.add_mutually_exclusive_group()
-    kinds.add_argument("--to", metavar="LABEL", help="this class")
-    kinds.add_argument("--shift", type=float, metavar="DELTA", help="a regressor's answer at least so far away")
-    kinds.add_argument(
-        "--between", nargs=2, metavar=("LOW", "HIGH"), help="a regressor's answer in this range; - for no limit"
-    )
-    goal.add_argument("--min-probability", type=float, metavar="P", help="of the class reached")
+    first = f"rows like those of TRAINING (default: its first {FIRST_ROWS})"
+    rows.add_argument("--queries", type=Path, metavar="FILE", help=first)
+    rows.add_argument("--rows", type=int, nargs="+", metavar="ROW", help="rows of TRAINING, from 0 on")
+    add_along(parser, "no features, but in --output")
+    goal = add_goal(parser, "goal (default: another class)")
     goal.add_argument(
         "-n", "--n", type=whole(1, MOST_A_ROW), default=1, metavar="N", help="counterfactuals a row (default 1)"
     )
 
-    limits = parser.add_argument_group("what may change")
-    limits.add_argument("--max-changes", type=whole(1), metavar="K", help="features (default: the method's own)")
-    for option, text in (
-        ("--categorical", "numbers that are names"),
-        ("--immutable", "never change"),
-        ("--increase-only", "never fall"),
-        ("--decrease-only", "never rise"),
-        ("--vary", "only these change"),
-    ):
-        limits.add_argument(option, nargs="+", action="extend", default=[], metavar="FEATURE", help=text)
-    limits.add_argument(
-        "--bounds",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="FEATURE=RANGE",
-        help="age=18:80, either end may be empty; 'town=Rome|Bonn' (default: what the training rows show)",
-    )
-
-    method = parser.add_argument_group("method")
-    method.add_argument("--method", default="relax-global", help="see `relax-plugin list` (default relax-global)")
-    method.add_argument("--option", nargs="+", action="extend", default=[], metavar="NAME=VALUE", help="of the method")
-    method.add_argument("--seed", type=whole(0, LAST_SEED), default=0, help="default 0")
-
+    add_limits(parser)
+    add_table(parser)
+    add_method(parser)
     output = parser.add_argument_group("output")
     output.add_argument(
+        "--regions",
+        action="store_true",
+        help='how far each change may go, "at least 6,580" in sentences and cards: proved where the model is a tree '
+        "ensemble that can be read, else tested by asking the model some hundred rows more for each answer",
+    )
+    output.add_argument(
         "--output",
+        action=Output,
+        metavar="FILE",
+        help="counterfactuals as .csv, .parquet or .feather, or everything as .json; in a .csv, texts that a "
+        "spreadsheet would take for formulas (they begin with = + - or @) have an apostrophe before them. A FOLDER/ "
+        "gets a file for each part of a large table",
+    )
+    output.add_argument(
+        "--html",
         type=Path,
         metavar="FILE",
-        help="counterfactuals as .csv, or everything as .json; in a .csv, texts that a spreadsheet would take for "
-        "formulas (they begin with = + - or @) have an apostrophe before them",
+        help="a page to read: a card for each row (the first 200), with a search box; each prints on one sheet",
     )
-    output.add_argument("--html", type=Path, metavar="FILE", help="a page to read")
     add_json(parser)
+    add_parts(parser)
     parser.set_defaults(run=run)
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Explain the rows, write the files, print changes and sentences."""
+    if in_parts(chosen):
+        from relax_plugin.commands import explain_parts
+
+        return explain_parts.run(chosen)
     # From what costs nothing to what may cost most: arguments, the header, the rows; last the model, which may be code.
     method, options = request.method(chosen.method, chosen.option, chosen.max_changes)
     _check_files(chosen)
     request.check_goal(chosen)
-    _check_header(chosen)
+    check_header(chosen)
 
     from relax_plugin.base import make_explainer
     from relax_plugin.commands import request_of_model
-    from relax_plugin.commands.found import Found
-    from relax_plugin.commands.models import load_model
+    from relax_plugin.commands.found import Found, plausible_words, regions_words
+    from relax_plugin.commands.output import said_warnings
 
-    training = _training(chosen)
-    request_of_model.check_named(chosen, training)
-    model, training = load_model(chosen.model, training, chosen.training, chosen.task)
+    model, training, whole = model_and_rows(chosen)
     _check_names(chosen, training)
-    queries = _queries(chosen, training)
+    queries = _queries(chosen, training, whole)
     space, vary = request_of_model.space(chosen, training), chosen.vary or None
     space.limits(vary)
-    space.values(queries)
+    space, values = space.taking_in(training)
     blackbox = request_of_model.blackbox(model, space, chosen.task)
-    goal = request_of_model.goal(chosen, blackbox, space.values(training))
+    goal = request_of_model.goal(chosen, blackbox, values)
 
     _say(f"Fitting {method} on {len(training)} rows of {chosen.training}, to explain {len(queries)}.")
     explainer = make_explainer(method, blackbox, space, goal=goal, seed=chosen.seed, **options)
-    result = explainer.fit(training).explain(queries, n=chosen.n, vary=vary)
-    found = Found(result, queries.index.to_numpy())
-    _write(chosen, found, explainer.blackbox_.classes)
+    plausible: Plausible = False if chosen.plausible == "no" else chosen.plausible
+    with said_warnings():
+        result = explainer.fit(training).explain(
+            queries, n=chosen.n, vary=vary, carry=chosen.carry or None, plausible=plausible
+        )
+        regions = result.regions(explainer) if chosen.regions else None
+    found = Found(result, queries.index.to_numpy(), chosen.id)
+    _write(chosen, found)
     solved, cost = int(result.found.any(axis=1).sum()), result.rows_queried.mean()
     summary = f"{solved} of {len(result)} rows have a counterfactual ({method}, {cost:.1f} model rows each)."
+    already = int((result.stage[:, 0] == "query").sum())
+    if already:
+        summary += f" {already} of them met the goal as {'it was' if already == 1 else 'they were'}."
+    if chosen.plausible != "no" and result.found.any():
+        summary += f" {plausible_words(result)}"
+    if regions is not None:
+        summary += f" {regions_words(regions)}"
     if chosen.json:
         print_table(found.table().set_index("query_id"), as_json=True)
         _say(summary)
@@ -143,50 +154,20 @@ def run(chosen: argparse.Namespace) -> int:
     return DONE if solved == len(result) else INCOMPLETE
 
 
-def _training(chosen: argparse.Namespace) -> "pd.DataFrame":
-    """The training rows without the target, after a look whether the rows to explain are there."""
-    from relax_plugin.commands.rows import read_rows
-
-    rows, target = read_rows(chosen.training), chosen.target
-    _check_target(chosen, list(rows.columns))
-    request.check_names(chosen, [str(name) for name in rows.columns if name != target])
-    for row in chosen.rows or ():
-        if not 0 <= row < len(rows):
-            raise InputError(f"there is no row {row} in {chosen.training}; there are 0 to {len(rows) - 1}.")
-    return rows.drop(columns=[] if target is None else [str(target)])
-
-
-def _check_header(chosen: argparse.Namespace) -> None:
-    """Refuse names that the training file does not have, as far as its first line can be read without pandas."""
-    names = header(chosen.training)
-    if names is None:
-        return
-    _check_target(chosen, names)
-    request.check_names(chosen, [name for name in names if name != chosen.target])
-
-
-def _check_target(chosen: argparse.Namespace, names: Sequence[str]) -> None:
-    if chosen.target is not None and chosen.target not in names:
-        raise UnknownNameError(
-            f"{chosen.training} has no target column {chosen.target!r}; {did_you_mean(chosen.target, names)}"
-        )
-
-
 def _check_names(chosen: argparse.Namespace, training: "pd.DataFrame") -> None:
     taken = [name for name in RESULT_COLUMNS if name in training.columns]
-    if taken and chosen.output is not None and chosen.output.suffix == ".csv":
-        raise ColumnError(f"a feature is called {taken[0]!r}, as is a column of answers in a .csv; write a .json.")
+    if taken and chosen.output is not None and chosen.output.suffix != ".json":
+        ending = chosen.output.suffix
+        raise ColumnError(f"a feature is called {taken[0]!r}, as is a column of answers in a {ending}; write a .json.")
 
 
 def _check_files(chosen: argparse.Namespace) -> None:
     """Refuse what is not there, could not be written, or would overwrite what is read."""
-    if not chosen.training.is_file():
-        raise InputError(f"there is no file {chosen.training}.")
-    check_model_path(chosen.model)
-    if chosen.queries is not None and not chosen.queries.is_file():
-        raise InputError(f"there is no file {chosen.queries} of queries.")
-    read = {path.resolve() for path in (chosen.training, chosen.model, chosen.queries) if path is not None}
-    for option, endings in (("output", (".csv", ".json")), ("html", (".html", ".htm"))):
+    check_read(chosen)
+    check_parquet(chosen.output)
+    files = (chosen.training, chosen.model, chosen.queries, chosen.labels)
+    read = {path.resolve() for path in files if path is not None}
+    for option, endings in (("output", (".csv", ".json", ".parquet", *ARROW)), ("html", (".html", ".htm"))):
         path = getattr(chosen, option)
         if path is None:
             continue
@@ -200,25 +181,24 @@ def _check_files(chosen: argparse.Namespace) -> None:
             raise InputError(f"--{option} would overwrite {path}, which is read; give another name.")
 
 
-def _queries(chosen: argparse.Namespace, training: "pd.DataFrame") -> "pd.DataFrame":
-    """The rows to explain; their index says which rows of their file they are."""
-    from relax_plugin.commands.rows import read_queries
-
-    if chosen.queries is not None:
-        return read_queries(chosen.queries, training, chosen.target)
-    if chosen.rows is None:
+def _queries(chosen: argparse.Namespace, training: "pd.DataFrame", whole: "pd.DataFrame") -> "pd.DataFrame":
+    """The rows to explain, with what is carried; their index says which rows of their file they are."""
+    rows = chosen.rows
+    if chosen.queries is None and rows is None:
         _say(f"Neither --queries nor --rows: the first {FIRST_ROWS} rows of {chosen.training} are explained.")
-        return training.head(FIRST_ROWS)
-    return training.iloc[list(dict.fromkeys(chosen.rows))]
+        rows = range(min(FIRST_ROWS, len(training)))
+    return rows_to_explain(chosen, training, whole, rows)
 
 
-def _write(chosen: argparse.Namespace, found: "Found", classes: Any) -> None:
+def _write(chosen: argparse.Namespace, found: "Found") -> None:
     """Write the files asked for, none before all of them are made."""
-    from relax_plugin.files import write_text
-    from relax_plugin.pages.html import explanation_page
+    from relax_plugin.files import write_bytes
+    from relax_plugin.pages.explanations import explanation_page
 
-    texts: dict[Path, str] = {}
-    if chosen.output is not None:
+    texts: dict[Path, str | bytes] = {}
+    if chosen.output is not None and is_columnar(chosen.output):
+        texts[chosen.output] = found.parquet() if is_parquet(chosen.output) else found.arrow()
+    elif chosen.output is not None:
         as_csv = chosen.output.suffix == ".csv"
         texts[chosen.output], formulas = found.csv() if as_csv else (found.result.to_json(), 0)
         if formulas:
@@ -226,12 +206,12 @@ def _write(chosen: argparse.Namespace, found: "Found", classes: Any) -> None:
             _say(f"In {chosen.output}, {formulas} {guarded}")
     if chosen.html is not None:
         source = chosen.queries or chosen.training
-        note = f"Model {chosen.model.name}, method {chosen.method}, seed {chosen.seed}; {found.rows_of(source.name)}."
-        title = f"Counterfactuals for {source.name}"
-        texts[chosen.html] = explanation_page(found.result, title=title, note=note, classes=classes)
+        how = f"Model {chosen.model.name}, method {chosen.method}, seed {chosen.seed}"
+        title, note, foot = f"Alternatives for {source.name}", found.rows_of(source.name), f"{how}; {source.name}."
+        texts[chosen.html] = explanation_page(found.result, title=title, note=f"{how}; {note}.", foot=foot)
     for path, text in texts.items():
         try:
-            write_text(path, text)
+            write_bytes(path, text.encode("utf-8") if isinstance(text, str) else text)
         except OSError as error:
             raise InputError(f"{path} cannot be written: {error}.") from error
         _say(f"Written: {path}")

@@ -2,16 +2,19 @@
 
 import argparse
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from relax_plugin.commands.live import Live
 from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table, whole
+from relax_plugin.commands.text_table import terminal_width, text_table
 from relax_plugin.errors import InputError, UnknownNameError, did_you_mean
 from relax_plugin.files import check_folder, replacing
 
 WHAT = (  # evaluation.measurements.MEASUREMENTS
     *("judged", "core", "imagination", "masked", "targeted", "coordinated", "labels", "local", "inside"),
-    *("rivals", "unlimited", "slow"),
+    *("rivals", "unlimited", "slow", "plausible", "costs", "closest", "rules", "missing"),
 )
 
 if TYPE_CHECKING:
@@ -35,6 +38,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--output", type=Path, metavar="FOLDER", default=Path(".bench/figures"))
     parser.add_argument("--tables", type=Path, metavar="FOLDER", help="print the tables of this folder, run nothing")
     add_json(parser)
+    parser.add_argument("--wide", action="store_true", help="print the tables as Markdown, in lines of any length")
     parser.set_defaults(run=run)
 
 
@@ -49,6 +53,8 @@ def run(chosen: argparse.Namespace) -> int:
         check_task_name(task)
     wanted, folder = chosen.what or WHAT, chosen.tables or chosen.output
     check_folder(folder, "--output" if chosen.tables is None else "--tables")
+    if chosen.tables is not None and not any((folder / f"{what}.csv").exists() for what in wanted):
+        raise _no_figures(folder)
 
     from relax_plugin.evaluation.figures import stored
 
@@ -57,14 +63,17 @@ def run(chosen: argparse.Namespace) -> int:
     lines = stored(folder)
     lines = lines[lines["measurement"].isin(wanted)]
     if lines.empty:
-        raise InputError(f"{folder} holds no figures; `relax-plugin figures --output {folder}` makes them.")
-    _print(lines, as_json=chosen.json)
+        raise _no_figures(folder)
+    _print(lines, as_json=chosen.json, wide=chosen.wide)
     return INCOMPLETE if lines["state"].isin(["crashed", "timed out"]).any() else DONE
+
+
+def _no_figures(folder: Path) -> InputError:
+    return InputError(f"{folder} holds no figures; `relax-plugin figures --output {folder}` makes them.")
 
 
 def _measure(chosen: argparse.Namespace, wanted: tuple[str, ...]) -> None:
     """Run what is not stored yet, and keep the lines."""
-    from relax_plugin.commands.bench import say_done
     from relax_plugin.evaluation.figures import amortised_rows, notes, stored
     from relax_plugin.evaluation.measurements import measure
     from relax_plugin.evaluation.store import commit, environment, now, write_table
@@ -74,16 +83,17 @@ def _measure(chosen: argparse.Namespace, wanted: tuple[str, ...]) -> None:
     if "imagination" in wanted:
         figure_class()  # whether it can be drawn is better known before than after
     notes(chosen.output).add({"command": chosen.said, "started": now(), "commit": commit(), **environment()})
-    for what in wanted:
-        lines = measure(
-            what,
-            chosen.output / "units",
-            tasks=chosen.tasks,
-            seeds=range(chosen.seeds),
-            jobs=chosen.jobs,
-            command=chosen.said,
-            progress=say_done,
-        )
+    for place, what in enumerate(wanted, start=1):
+        with Live(f"{what} ({place} of {len(wanted)})") as live:
+            lines = measure(
+                what,
+                chosen.output / "units",
+                tasks=chosen.tasks,
+                seeds=range(chosen.seeds),
+                jobs=chosen.jobs,
+                command=chosen.said,
+                progress=live,
+            )
         write_table(chosen.output / f"{what}.csv", lines)
     if "imagination" in wanted:
         picture = chosen.output / "imagination.png"
@@ -95,7 +105,7 @@ def _measure(chosen: argparse.Namespace, wanted: tuple[str, ...]) -> None:
         print(f"The rows of training and generation as a picture: {picture}", file=sys.stderr, flush=True)
 
 
-def _print(lines: "pd.DataFrame", *, as_json: bool) -> None:
+def _print(lines: "pd.DataFrame", *, as_json: bool, wide: bool) -> None:
     """Every table of the measurements; as JSON, the means over seeds that they are made of."""
     import pandas as pd
 
@@ -112,4 +122,10 @@ def _print(lines: "pd.DataFrame", *, as_json: bool) -> None:
         return
     for name, table in TABLES.items():
         if table.measurement in measured:
-            print(f"\n## {name}: {table.about}\n\n{table(lines)}", flush=True)
+            if wide:
+                print(f"\n## {name}: {table.about}\n\n{table(lines)}", flush=True)
+                continue
+            heads, cells = table.cells(lines)
+            told = [[cell.replace("`", "") for cell in line] for line in cells]
+            text = text_table(heads, told, terminal_width(), grouped=bool(table.of_methods))
+            print("\n".join(["", *textwrap.wrap(f"## {name}: {table.about}", terminal_width()), "", text]), flush=True)

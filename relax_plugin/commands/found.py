@@ -8,8 +8,14 @@ import pandas as pd
 
 from relax_plugin.arrays import Array
 from relax_plugin.commands.output import print_table
+from relax_plugin.distributed.written import arrow_bytes, parquet_bytes
 from relax_plugin.evaluation.spreadsheet import guarded
+from relax_plugin.regions.regions import Regions
 from relax_plugin.results import Counterfactuals
+from relax_plugin.table.labels import words_of, words_of_cell
+from relax_plugin.wishes.plausibility import INDEPENDENT
+
+MOST_NAMED = 20  # rows in a line
 
 
 @dataclass(frozen=True)
@@ -18,6 +24,7 @@ class Found:
 
     result: Counterfactuals
     ids: Array
+    id_column: str | None = None  # whose cells the ids are; None: they are numbers of rows
 
     def table(self) -> pd.DataFrame:
         """A line for each changed cell, and one with the reason for each counterfactual that has none."""
@@ -39,21 +46,32 @@ class Found:
 
     def print_changes(self) -> None:
         """The changed cells as a table for people."""
-        table = self.table()
+        table, labels = self.table(), self.result.space.labels
         changes = table[table["reason"].isna()].drop(columns="reason").set_index("query_id")
         if len(changes):
+            for end in ("from", "to"):
+                cells = zip(changes["feature"], changes[end], strict=True)
+                changes[end] = [words_of_cell(labels, name, cell) for name, cell in cells]
+            changes["feature"] = [words_of(labels, name) for name in changes["feature"]]
             print_table(changes.map(lambda cell: f"{cell:.6g}" if isinstance(cell, float) else cell), as_json=False)
             print()
 
     def sentences(self) -> list[str]:
         """The result's sentences, with the rows' own numbers."""
-        told = self.result.sentences()
-        return [text.replace(f"Query {q}:", f"Row {self.ids[q]}:", 1) for q, text in enumerate(told)]
+        return self.result.sentences()
 
     def csv(self) -> tuple[str, int]:
         """The counterfactuals for a spreadsheet, and how many texts of it are kept from being formulas."""
         table, count = guarded(self.frame())
         return table.to_csv(index=False), count
+
+    def parquet(self) -> bytes:
+        """The counterfactuals as a Parquet file, which holds texts as texts and gaps as gaps."""
+        return parquet_bytes(self.frame())
+
+    def arrow(self) -> bytes:
+        """The counterfactuals as an Arrow file."""
+        return arrow_bytes(self.frame())
 
     def frame(self) -> pd.DataFrame:
         """The counterfactuals with the answers before and after."""
@@ -64,6 +82,24 @@ class Found:
 
     def rows_of(self, name: str) -> str:
         """Which rows of the file were explained, in words."""
+        first = ", ".join(map(str, self.ids[:MOST_NAMED]))
+        rows = f"rows {first}{f' and {len(self.ids) - MOST_NAMED} more' * (len(self.ids) > MOST_NAMED)} of {name}"
+        if self.id_column is not None:
+            return f"{rows}, by {self.id_column}"
         if (self.ids == np.arange(len(self.ids))).all():
             return f"rows 0 to {len(self.ids) - 1} of {name}"
-        return f"rows {', '.join(map(str, self.ids))} of {name}, in this order"
+        return f"{rows}, in this order"
+
+
+def plausible_words(result: Counterfactuals) -> str:
+    """How many counterfactuals look like training rows, by the detector that the search saw and by another one."""
+    table = result.plausibility[result.found.ravel()]
+    own, other = (int(table[f"{prefix}plausible"].sum()) for prefix in ("", INDEPENDENT))
+    return f"{own} of {len(table)} counterfactuals look like training rows; an independent detector says {other}."
+
+
+def regions_words(regions: Regions) -> str:
+    """What is known of how far the changes may go, and what that cost."""
+    kinds, rows = regions.table["kind"].value_counts(), regions.rows_asked
+    told = " and ".join(f"{count} {kind}" for kind, count in kinds.items()) or "0"
+    return f"Regions of changed cells: {told}, {rows:,} model rows in all."

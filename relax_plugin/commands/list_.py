@@ -1,4 +1,7 @@
-"""`relax-plugin list`: the methods and the tasks, and what each is for."""
+"""`relax-plugin list`: the methods and the tasks, and what each is for.
+
+What is built in is read off the source, so that the list comes at once; sizes of data sets are for those who ask.
+"""
 
 import argparse
 import inspect
@@ -6,9 +9,11 @@ import json
 import sys
 from typing import Any
 
+from relax_plugin.commands.method_sources import defaults_of, supports_of
 from relax_plugin.commands.output import DONE, add_json, print_table
+from relax_plugin.commands.text_table import terminal_width, text_table
 from relax_plugin.errors import UnknownNameError
-from relax_plugin.registry import explainer_class, list_explainers
+from relax_plugin.registry import BUILT_IN, explainer_class, list_explainers
 
 HIDDEN = ("model", "space", "goal", "seed")  # parameters of every method
 
@@ -18,58 +23,96 @@ def add(commands: Any) -> None:
         "list",
         help="methods and tasks, and what each supports",
         description="The explainers of the registry, with those of other packages, and the tasks of bench.",
-        epilog="examples:\n  relax-plugin list\n  relax-plugin list --json",
+        epilog="examples:\n  relax-plugin list\n  relax-plugin list --wide\n  relax-plugin list --json",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_json(parser)
+    parser.add_argument(
+        "--wide", action="store_true", help="print the options of the methods and the sizes of the tasks too"
+    )
     parser.set_defaults(run=run)
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Print both lists."""
+    methods = _methods()
+    if chosen.json:
+        print(json.dumps({"methods": methods, "tasks": _tasks()}, indent=1))
+        return DONE
+    print("Methods (bench and explain take them by name, with options: greedy:quantiles=10)\n")
+    if chosen.wide:
+        _print_wide(methods)
+    else:
+        yes = {True: "yes", False: "no"}
+        heads = ["method", "tasks", "categorical", "labels only", "extra", "of its paper"]
+        lines = [[method["method"], ", ".join(method["tasks"]), yes[method["categorical"]], yes[method["labels only"]],
+                  f"[{method['extra']}]" if method["extra"] else "", method["tier"]] for method in methods]  # fmt: skip
+        print(text_table(heads, lines, terminal_width()))
+        print("\nTasks\n")
+        named = _named_tasks()
+        print(text_table(list(named[0]), [list(task.values()) for task in named], terminal_width()))
+        print("\nOptions of the methods, and sizes of the tasks: relax-plugin list --wide")
+    print("\n`:labels` after the name of a classifier's task: the model answers labels alone.")
+    print("`slow/` before the name of a task: the model sleeps 1 ms for each row asked.")
+    return DONE
+
+
+def _print_wide(methods: list[dict[str, Any]]) -> None:
     import pandas as pd
 
-    methods, tasks = _methods(), _tasks()
-    if chosen.json:
-        print(json.dumps({"methods": methods, "tasks": tasks}, indent=1))
-        return DONE
-    shown = pd.DataFrame(methods).set_index("method").drop(columns="paper")  # too long for a column
+    shown = pd.DataFrame(methods).set_index("method").drop(columns=["paper", "evidence"])  # too long for a column
     shown["tasks"] = shown["tasks"].map(", ".join)
     shown["options"] = shown["options"].map(lambda options: " ".join(f"{k}={v}" for k, v in options.items()))
     shown["extra"] = shown["extra"].map("[{}]".format, na_action="ignore").fillna("")
     for column in ("categorical", "labels only"):
         shown[column] = shown[column].map({True: "yes", False: "no"})
-    print("Methods (bench and explain take them by name, with options: greedy:quantiles=10)\n")
-    print_table(shown, as_json=False)
+    print_table(shown, as_json=False, wide=True)
     print("\nTasks\n")
-    print_table(pd.DataFrame(tasks).set_index("task"), as_json=False)
-    print("\n`:labels` after the name of a classification task: the model answers labels alone.")
-    print("`slow/` before the name of a task: the model sleeps 1 ms for each row it is asked.")
-    return DONE
+    print_table(pd.DataFrame(_tasks()).set_index("task"), as_json=False, wide=True)
 
 
 def _methods() -> list[dict[str, Any]]:
     methods = []
     for name in list_explainers():
         try:
-            explainer, preset = explainer_class(name)
+            methods.append(_built_in(name) if name in BUILT_IN else _announced(name))
         except UnknownNameError as error:  # a broken package must not hide all others
             print(f"relax-plugin: {error}", file=sys.stderr)
-            continue
-        parameters = inspect.signature(explainer).parameters.items()
-        options = {key: _plain(p.default) for key, p in parameters if key not in (*HIDDEN, *preset)}
-        methods.append(
-            {
-                "method": name,
-                "tasks": list(explainer.supports.tasks),
-                "categorical": explainer.supports.categorical,
-                "labels only": explainer.supports.labels_only,
-                "extra": explainer.supports.extra,
-                "paper": explainer.supports.paper,
-                "options": options,
-            }
-        )
     return methods
+
+
+def _built_in(name: str) -> dict[str, Any]:
+    """A method of this package, without importing it."""
+    hidden = (*HIDDEN, *BUILT_IN[name][1])
+    return _told(name, supports_of(name), {key: value for key, value in defaults_of(name).items() if key not in hidden})
+
+
+def _announced(name: str) -> dict[str, Any]:
+    """A method of another package, which is imported for it."""
+    explainer, preset = explainer_class(name)
+    parameters = inspect.signature(explainer).parameters.items()
+    options = {key: parameter.default for key, parameter in parameters if key not in (*HIDDEN, *preset)}
+    return _told(name, vars(explainer.supports), options)
+
+
+def _told(name: str, supports: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "method": name,
+        "tasks": list(supports["tasks"]),
+        "categorical": supports["categorical"],
+        "labels only": supports["labels_only"],
+        "extra": supports["extra"],
+        "paper": supports["paper"],
+        "tier": supports["tier"],
+        "evidence": supports["evidence"],
+        "options": {key: _plain(default) for key, default in options.items()},
+    }
+
+
+def _named_tasks() -> list[dict[str, str]]:
+    from relax_plugin.evaluation.tasks import name_tasks
+
+    return name_tasks()
 
 
 def _tasks() -> list[dict[str, Any]]:

@@ -5,8 +5,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from relax_plugin.commands.bench import check_results, say_done
-from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
+from relax_plugin.commands.bench import check_results
+from relax_plugin.commands.live import Live
+from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, add_wide, print_table
 from relax_plugin.registry import check_name, list_explainers
 
 
@@ -28,6 +29,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--methods", nargs="+", metavar="NAME", help="default: all of `relax-plugin list`")
     parser.add_argument("--jobs", type=int, default=2, help="methods side by side (default 2)")
     add_json(parser)
+    add_wide(parser)
     parser.set_defaults(run=run)
 
 
@@ -50,9 +52,10 @@ def run(chosen: argparse.Namespace) -> int:
     descriptions, broken = described(chosen.methods or list_explainers())
     for reason in broken.values():
         print(f"relax-plugin: {reason}", file=sys.stderr)
-    pictures = Pictures(descriptions, chosen.jobs, say_done)
+    with Live() as live:
+        pictures = Pictures(descriptions, chosen.jobs, live)
     write_text(chosen.output, render(descriptions, pictures, results=results, broken=broken))
-    print_table(pictures.table(), as_json=chosen.json)
+    print_table(pictures.table(), as_json=chosen.json, wide=chosen.wide)
     if not chosen.json:
         print(f"\nThe page: {chosen.output}")
     return INCOMPLETE if broken or pictures.failed() else DONE

@@ -8,7 +8,7 @@ import joblib
 import pandas as pd
 
 from relax_plugin.commands.onnx_model import OnnxModel, open_session
-from relax_plugin.commands.rows import chosen_columns, refuse_gaps
+from relax_plugin.commands.rows import chosen_columns
 from relax_plugin.errors import ColumnError, InputError
 
 
@@ -26,14 +26,11 @@ def load_model(path: Path, rows: pd.DataFrame, source: Path, task: str) -> tuple
     """
     if path.suffix.lower() != ".onnx":
         model = _unpickled(path)
-        rows = _model_columns(model, rows, source)
-        refuse_gaps(rows, source)
-        return model, rows
-    onnx = OnnxModel(open_session(path), list(rows.columns))
+        return model, _model_columns(model, rows, source)
+    onnx = OnnxModel(open_session(path), list(rows.columns), path)
     if onnx.feature_names_in_ is not None:
         rows = chosen_columns(rows, onnx.feature_names_in_, source)
     _check_width(onnx.width, rows, source)
-    refuse_gaps(rows, source)
     onnx.learn(rows, task)
     return onnx, rows
 

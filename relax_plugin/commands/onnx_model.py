@@ -13,8 +13,8 @@ from relax_plugin.errors import InputError, MissingExtraError, ModelError
 AGREEMENT = 0.9  # share of the training rows whose largest score is the label's, for scores that say anything of it
 
 
-def open_session(path: Path) -> Any:
-    """The session of a file; onnxruntime is imported here and nowhere else."""
+def open_session(source: Path | bytes) -> Any:
+    """The session of a file, or of its content; onnxruntime is imported here and nowhere else."""
     try:
         import onnxruntime
     except ImportError as error:
@@ -22,9 +22,11 @@ def open_session(path: Path) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # wrong shapes written in the file would be told at each call
     try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        given = source if isinstance(source, bytes) else str(source)
+        return onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise InputError(f"{path} is no ONNX model that can be loaded: {error}.") from error
+        told = "what was sent" if isinstance(source, bytes) else source
+        raise InputError(f"{told} is no ONNX model that can be loaded: {error}.") from error
 
 
 class OnnxModel:
@@ -37,8 +39,9 @@ class OnnxModel:
     predict_proba: Any
     decision_function: Any
 
-    def __init__(self, session: Any, columns: list[str]) -> None:
+    def __init__(self, session: Any, columns: list[str], path: Path) -> None:
         self.session = session
+        self.path = path
         self.inputs = {put.name: put for put in session.get_inputs()}
         self.outputs = [put.name for put in session.get_outputs()]
         for name, put in self.inputs.items():
@@ -56,6 +59,16 @@ class OnnxModel:
         # Converters write names such as `age (years)` as `age__years_`.
         spelled = {re.sub(r"\W", "_", column): column for column in columns} | {column: column for column in columns}
         self.feature_names_in_ = [spelled.get(name, name) for name in self.inputs]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What was learned, and the file itself: a session cannot be sent to other processes."""
+        learned = {name: value for name, value in vars(self).items() if name not in ("session", "inputs")}
+        return learned | {"content": self.path.read_bytes()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.session = open_session(state.pop("content"))
+        self.inputs = {put.name: put for put in self.session.get_inputs()}
+        vars(self).update(state)
 
     def learn(self, rows: pd.DataFrame, task: str) -> None:
         """See what the outputs are: labels, scores, or a number."""
@@ -145,6 +158,8 @@ class OnnxModel:
 def _cast(cells: Array, kind: str, name: str) -> Array:
     """The cells in the type an ONNX input takes; never a number that is not theirs up to its precision."""
     if kind == "tensor(string)":
+        if pd.isna(cells).any():  # or "nan" would be a text like any other
+            raise ModelError(f"the ONNX input {name!r} takes texts, of which none can be missing; fill the gaps in.")
         return cells.astype(str).astype(object)
     dtypes: dict[str, Any] = {"float": np.float32, "double": np.float64, "int64": np.int64, "int32": np.int32}
     dtypes["bool"] = np.bool_

@@ -3,7 +3,15 @@
 import argparse
 import json
 import math
+import sys
+import textwrap
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
+
+from relax_plugin.commands.text_table import terminal_width, text_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +30,12 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the table as JSON and nothing else")
 
 
+def add_wide(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--wide", action="store_true", help="print every column of the table, in lines as long as they need to be"
+    )
+
+
 def whole(least: int, most: int | None = None) -> Any:
     """The type of an argument that is a whole number, of these at least and at most."""
     accepted = f"of at least {least}" if most is None else f"of at least {least} and at most {most}"
@@ -34,15 +48,56 @@ def whole(least: int, most: int | None = None) -> Any:
     return number
 
 
-def print_table(table: "pd.DataFrame", as_json: bool, decimals: int = 3) -> None:
-    """The table as text, or as a JSON list of one object a line of it."""
+@contextmanager
+def said_warnings() -> Iterator[None]:
+    """Warnings as sentences on stderr, each once, without the line of code that they come from."""
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("default")
+        try:
+            yield
+        finally:  # what is wrong with a row may be why the model raised
+            told = [str(note.message) for note in notes if issubclass(note.category, UserWarning)]
+            for sentence in dict.fromkeys(told):
+                print(f"Note: {sentence[:1].upper()}{sentence[1:]}", file=sys.stderr, flush=True)
+
+
+def print_table(table: "pd.DataFrame", as_json: bool, decimals: int = 3, *, wide: bool = False) -> None:
+    """The table as text that fits the terminal, or as wide as it is, or as a JSON list of one object a line of it.
+
+    An index of two levels, such as task and method, is a line for each task and below it its methods.
+    """
     if as_json:
         print(json.dumps([_plain(row) for row in table.reset_index().to_dict("records")], indent=1))
         return
-    import pandas as pd
-
-    with pd.option_context("display.width", 250, "display.max_rows", None, "display.max_columns", None):
+    if wide:
         print(table.to_string(float_format=lambda number: f"{number:.{decimals}f}", na_rep="-"), flush=True)
+        return
+    levels = 0 if list(table.index.names) == [None] else table.index.nlevels
+    shown = table.reset_index(drop=levels == 0)
+    lines = [[_cell(cell, decimals) for cell in line] for line in shown.astype(object).to_numpy()]
+    print(text_table(list(map(str, shown.columns)), lines, terminal_width(), grouped=levels == 2), flush=True)
+
+
+def print_summary(summary: "pd.DataFrame", *, wide: bool) -> None:
+    """The judge's table for people: six columns, or with `--wide` all that one looks at."""
+    from relax_plugin.evaluation import tables
+
+    core, readable = tables.core(summary), tables.readable(summary)
+    print_table(readable if wide else core, as_json=False, wide=wide)
+    if not wide:
+        more = [str(name) for name in readable if name not in (*core, "rows")]
+        told = f"model rows: a query; seconds: fit and all queries. More with --wide: {', '.join(more)}."
+        failed, skipped = int(summary["failed"].sum()), int(summary["skipped"].sum())
+        told += f" Runs that failed, which count as validity 0: {failed}." if failed else ""
+        told += f" Runs that were skipped, which count nowhere: {skipped}." if skipped else ""
+        print("\n".join(["", *textwrap.wrap(told, terminal_width())]), flush=True)
+
+
+def _cell(cell: Any, decimals: int) -> str:
+    if cell is None or cell != cell:
+        return "-"
+    number = isinstance(cell, Real) and not isinstance(cell, Integral)
+    return f"{cell:.{decimals}f}" if number else str(cell)
 
 
 def _plain(row: dict[Any, Any]) -> dict[str, Any]:

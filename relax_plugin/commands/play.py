@@ -14,8 +14,8 @@ MODELS = ("trees", "network")  # evaluation.toy.MODELS
 def add(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "play",
-        help="an HTML page to play with: drag a point, see the agent's steps, their rewards and its Q-values",
-        description="Trains an agent on a toy of two features and writes one self-contained page. About ten seconds.",
+        help="an HTML page to play with: drag a point, hold a feature, see the answer, the agent's steps and Q-values",
+        description="Trains an agent on a toy of two features and writes one self-contained page; twenty seconds.",
         epilog="examples:\n  relax-plugin play\n  relax-plugin play --model network --seed 3 --output lecture.html",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

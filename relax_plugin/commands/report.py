@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from relax_plugin.commands.bench import check_results
-from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
+from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, add_wide, print_summary, print_table
 from relax_plugin.errors import InputError
 
 TABLES = ("summary", "validity-at-k", "anytime", "by-class", "failures")  # functions of relax_plugin.evaluation.tables
@@ -25,6 +25,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--table", choices=TABLES, default="summary", help="which table to print (default summary)")
     parser.add_argument("--title", default="Counterfactual explainers compared", help="of the page")
     add_json(parser)
+    add_wide(parser)
     parser.set_defaults(run=run)
 
 
@@ -57,6 +58,11 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.json:
         print_table(table, as_json=True)
     else:
-        print_table(tables.readable(table) if chosen.table == "summary" else table, as_json=False)
+        if chosen.table == "summary":
+            print_summary(table, wide=chosen.wide)
+        elif len(table):
+            print_table(table.set_index(["task", "method"]), as_json=False, wide=chosen.wide)
+        else:
+            print(f"The table {chosen.table} is empty.")
         print(f"\nThe page: {path}")
     return INCOMPLETE if rows["state"].isin(["crashed", "timed out"]).any() else DONE

@@ -1,14 +1,16 @@
 """`relax-plugin reproduce`: the paper's experiments, its tables and figures beside ours."""
 
 import argparse
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
+from relax_plugin.commands.live import Live
 from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
+from relax_plugin.commands.text_table import terminal_width
+from relax_plugin.errors import InputError
 
-WIDTH = 120  # of what is printed
+WIDEST = 120  # of what is printed; longer lines are hard to read
 
 
 def add(commands: Any) -> None:
@@ -48,18 +50,27 @@ def run(chosen: argparse.Namespace) -> int:
 
     check_place(chosen.jobs)
     check_folder(chosen.output, "--output")
+    path = chosen.output / ("quick" if chosen.quick else "paper")
+    if chosen.report_only and not any(path.glob("*.csv")):
+        raise InputError(f"{path} holds no results; `relax-plugin reproduce` makes them.")
+
+    from relax_plugin.reproduction.plan import cases, chosen_cases
+
+    chosen_cases(cases(chosen.quick), chosen.only)
 
     from relax_plugin.pages.drawing import figure_class
     from relax_plugin.reproduction.report.files import verdict, write_report
     from relax_plugin.reproduction.run import Folder, expected_minutes, reproduce
 
     figure_class()  # whether the report can be drawn is better known before than after
-    folder = Folder(chosen.output / ("quick" if chosen.quick else "paper"))
+    folder = Folder(path)
     if not chosen.report_only:
         minutes = expected_minutes(chosen.quick, chosen.jobs)
-        _say(f"From the beginning this takes about {minutes:.0f} minutes with {chosen.jobs} runs side by side.")
+        told = f"From the beginning this takes about {minutes:.0f} minutes with {chosen.jobs} runs side by side."
         options: dict[str, Any] = {"quick": chosen.quick, "jobs": chosen.jobs, "retry": chosen.retry}
-        reproduce(folder, **options, only=chosen.only, command=chosen.said, say=_say)
+        with Live() as live:
+            live.say(told)
+            reproduce(folder, **options, only=chosen.only, command=chosen.said, say=live.say, watcher=live)
     report = chosen.output / "report.html"
     tables = write_report(folder, report, quick=chosen.quick)
     decided = verdict(tables, folder.covid(), folder.verdicts_before())
@@ -75,10 +86,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 def _paragraph(where: str, decision: str, claim: str, figures: str, before: str) -> str:
     """A claim with its verdict, and below it the figures, for a terminal."""
+    width = min(WIDEST, terminal_width())
     changed = f" (before: {before})" if before not in ("", decision) else ""
-    head = textwrap.fill(f"{decision.upper()}{changed}  {where}: {claim}", WIDTH, subsequent_indent="  ")
-    return head + "\n" + textwrap.fill(figures, WIDTH, initial_indent="    ", subsequent_indent="    ")
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    head = textwrap.fill(f"{decision.upper()}{changed}  {where}: {claim}", width, subsequent_indent="  ")
+    return head + "\n" + textwrap.fill(figures, width, initial_indent="    ", subsequent_indent="    ")

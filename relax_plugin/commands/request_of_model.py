@@ -1,45 +1,119 @@
 """What is typed on the command line of `explain`, as the words of the package: feature space, black box and goal."""
 
 import argparse
-from collections.abc import Callable, Sequence
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from relax_plugin.arrays import Values
 from relax_plugin.blackbox import BlackBox, Task
-from relax_plugin.commands import request
-from relax_plugin.commands.rows import read_queries, refuse_gaps
+from relax_plugin.commands import request, table_request
+from relax_plugin.commands.output import said_warnings
+from relax_plugin.commands.rows import read_queries
 from relax_plugin.errors import ConstraintError, ModelError, UnknownNameError
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
+from relax_plugin.table.one_hot import find_groups
 
 
-def check_named(chosen: argparse.Namespace, training: pd.DataFrame) -> None:
+def check_named(chosen: argparse.Namespace, training: pd.DataFrame, *, with_queries: bool = True) -> None:
     """Refuse constraints that do not fit their columns, and queries that lack one of these or hold wrong cells in it.
 
     Which of the other columns are features only the model knows, and it is loaded after this.
     """
-    names = request.named(chosen, [str(name) for name in training.columns])
+    groups = all_groups(chosen, training)
+    names = request.named(chosen, [str(name) for name in training.columns], groups)
     rows = training[names]
     if names:
-        refuse_gaps(rows, chosen.training)
-        space(chosen, rows).limits(chosen.vary or None)
-    if chosen.queries is not None:
-        read_queries(chosen.queries, rows, chosen.target, say=False)
+        concerned = {name: own for name, own in groups.items() if set(own) <= set(names)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # said when the space of all features is made
+            FeatureSpace.infer(rows, **_arguments(chosen, rows, concerned)).limits(chosen.vary or None)
+    if chosen.queries is not None and with_queries:
+        read_queries(chosen, rows, say=False)
+
+
+def all_groups(chosen: argparse.Namespace, training: pd.DataFrame) -> dict[str, list[str]]:
+    """The one-hot groups that are named, or found."""
+    if table_request.AUTO not in chosen.one_hot:
+        return table_request.groups(chosen) or {}
+    return {str(name): [str(column) for column in own] for name, own in find_groups(training).items()}
 
 
 def space(chosen: argparse.Namespace, training: pd.DataFrame) -> FeatureSpace:
-    """The features as the training rows show them and the arguments limit them."""
-    plain = FeatureSpace.infer(training, categorical=chosen.categorical)
-    return FeatureSpace.infer(
-        training,
-        categorical=chosen.categorical,
-        immutable=chosen.immutable,
-        increase_only=chosen.increase_only,
-        decrease_only=chosen.decrease_only,
-        bounds=dict(_bound(text, plain) for text in chosen.bounds),
-    )
+    """The features as the training rows show them and the arguments limit them; what is noteworthy is said."""
+    with said_warnings():
+        features = FeatureSpace.infer(training, **space_arguments(chosen, training))
+    groups = all_groups(chosen, training)
+    if groups and table_request.AUTO in chosen.one_hot:
+        told = "; ".join(f"{name} ({', '.join(own)})" for name, own in groups.items())
+        print(f"Note: One-hot groups, each of which is one feature: {told}.", file=sys.stderr, flush=True)
+    return features
+
+
+def space_arguments(chosen: argparse.Namespace, training: pd.DataFrame) -> dict[str, Any]:
+    """The arguments of `FeatureSpace.infer` that are typed."""
+    return _arguments(chosen, training, all_groups(chosen, training) if chosen.one_hot else None)
+
+
+def _arguments(
+    chosen: argparse.Namespace, training: pd.DataFrame, groups: Mapping[str, Sequence[str]] | None
+) -> dict[str, Any]:
+    columns = [str(name) for name in training.columns]
+    formulas = {name: parsed.source.text for name, parsed in table_request.formulas(chosen, columns).items()}
+    ordered = {
+        name: [_typed(part, training[name]) for part in parts]
+        for name, parts in table_request.orders(chosen, columns).items()
+    }
+    described: dict[str, Any] = {
+        "categorical": chosen.categorical,
+        "one_hot": groups,
+        "ordered": ordered,
+        "derived": formulas,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the same rows again
+        plain = FeatureSpace.infer(training, **described)
+    return described | {
+        "immutable": chosen.immutable,
+        "increase_only": chosen.increase_only,
+        "decrease_only": chosen.decrease_only,
+        "bounds": dict(_bound(text, plain) for text in chosen.bounds),
+        "costs": table_request.costs(chosen, [str(name) for name in plain.names]),
+        "rules": [parsed.source.text for parsed in table_request.rules(chosen)],
+        "fill_missing": chosen.fill_missing,
+        "may_vanish": chosen.may_vanish,
+        "labels": _labels(chosen, plain),
+    }
+
+
+def _typed(text: str, column: "pd.Series[Any]") -> Any:
+    """The category of a column that is typed so; one that no row has is the text, or the number."""
+    for value in column.dropna().unique():
+        if str(value) == text or (_number(value) is not None and _number(value) == _number(text)):
+            return _plain(value)
+    number = _number(text)
+    return text if number is None or not pd.api.types.is_numeric_dtype(column) else number
+
+
+def _labels(chosen: argparse.Namespace, features: FeatureSpace) -> dict[str, Any]:
+    """The labels of the features and derived columns; categories, which JSON writes as texts, as they are."""
+    known = {str(f.name): f for f in features.features} | dict.fromkeys(map(str, features.formulas))
+    read: dict[str, Any] = {}
+    for name, said in table_request.labels(chosen.labels).items():
+        if name not in known:
+            continue  # of the target, or of a column that the model does not know
+        feature = known[name]
+        categories = {str(category): category for category in feature.categories} if feature is not None else {}
+
+        def as_they_are(part: Any, categories: dict[str, Any] = categories) -> Any:
+            return {categories.get(key, key): text for key, text in part.items()} if isinstance(part, dict) else part
+
+        read[name] = [as_they_are(part) for part in said] if isinstance(said, list) else as_they_are(said)
+    return read
 
 
 def blackbox(model: Any, features: FeatureSpace, task: Task) -> BlackBox:
@@ -57,7 +131,7 @@ def goal(chosen: argparse.Namespace, model: BlackBox, values: Values) -> Goal:
     """What is wanted of the model's answer; its classes are learned from the training rows if it does not tell them."""
     request.check_kind(chosen, model.task)
     if chosen.shift is not None:
-        return Goal.shift(chosen.shift)
+        return Goal.shift(chosen.shift, direction=chosen.direction or "either")
     if chosen.between is not None:
         return Goal.between(*request.between(chosen.between))
     if chosen.to is None:

@@ -1,49 +1,80 @@
-"""Rows from CSV files, with a sentence that names the file, the row and the cell where they cannot be used."""
+"""Rows from CSV, Parquet and Arrow files, with a sentence that names file, row and cell where they cannot be used."""
 
+import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from relax_plugin.errors import ColumnError, InputError, MissingValueError, did_you_mean
+from relax_plugin.commands.first_look import is_columnar
+from relax_plugin.distributed.arrow_files import arrow_frame
+from relax_plugin.distributed.csv_files import csv_frame
+from relax_plugin.errors import ColumnError, InputError, did_you_mean
 
 
-def read_rows(path: Path, dtypes: Mapping[str, Any] | None = None) -> pd.DataFrame:
-    """The rows of a CSV file with a header: whole numbers are integers, true and false bools, the rest text."""
+def read_rows(path: Path, missing: Sequence[str] = (), dtypes: Mapping[str, Any] | None = None) -> pd.DataFrame:
+    """The rows of a file: of a CSV, whole numbers are integers, true and false bools, the rest text.
+
+    Parameters
+    ----------
+    path : Path
+        Of a CSV file with a header, or of a Parquet or Arrow file.
+    missing : texts that mean a missing cell, as an empty one does
+    dtypes : mapping of columns to types, for CSV
+    """
     if not path.is_file():
         raise InputError(f"there is no file {path}.")
-    try:
-        header = pd.read_csv(path, header=None, nrows=1, dtype=str).iloc[0]
-        frame = pd.read_csv(path, dtype=dtypes, low_memory=False)  # one type a column, however long it is
-    except (OSError, ValueError) as error:  # pandas' own are ValueErrors: no columns, cells too many, another encoding
-        raise InputError(f"{path} cannot be read as CSV: {str(error).strip()}.") from error
-    twice = header[header.duplicated() & header.notna()]
-    if len(twice):
-        raise ColumnError(f"column {twice.iloc[0]!r} occurs twice in {path}.")
-    if not isinstance(frame.index, pd.RangeIndex):  # pandas takes a column without a name for an index
-        raise InputError(f"the rows of {path} have more cells than its header has names.")
+    frame = arrow_frame(path, missing) if is_columnar(path) else csv_frame(path, path, missing, dtypes)
     if len(frame) == 0:
         raise InputError(f"{path} has a header, but no rows.")
     return frame
 
 
-def read_queries(path: Path, training: pd.DataFrame, target: str | None, *, say: bool = True) -> pd.DataFrame:
-    """The rows to explain, with the columns of the training rows, in their order and of their types."""
-    text = {name: str for name in training.columns if pd.api.types.is_string_dtype(training[name])}
-    frame = read_rows(path, text)  # a category such as 1 is text if it was text in training
-    frame = frame.drop(columns=[] if target is None else target, errors="ignore")
-    queries = chosen_columns(frame, list(training.columns), path, say=say)
-    refuse_gaps(queries, path)
-    for name in queries.columns:
-        if _numeric(training[name]) and pd.api.types.is_string_dtype(queries[name]):
-            wrong = pd.to_numeric(queries[name], errors="coerce").isna().to_numpy()
-            row = int(np.argmax(wrong))
-            value = queries[name].iloc[row]
-            raise InputError(f"feature {name!r} is {value!r} in row {row} of {path}, but a number is needed.")
+def read_queries(chosen: argparse.Namespace, training: pd.DataFrame, *, say: bool = True) -> pd.DataFrame:
+    """The rows to explain, with the columns of the training rows, in their order and of their types, and what comes
+    along with them."""
+    frame = read_rows(chosen.queries, chosen.missing, dict.fromkeys(text_columns(training), str))
+    return queries_in(frame, chosen, training, chosen.queries, say=say)
+
+
+def text_columns(training: pd.DataFrame) -> list[str]:
+    """The columns that are texts in other files too: a category such as 1 is text if it was text in training."""
+    return [str(name) for name in training.columns if pd.api.types.is_string_dtype(training[name])]
+
+
+def queries_in(
+    frame: pd.DataFrame, chosen: argparse.Namespace, training: pd.DataFrame, path: Path, *, say: bool = True
+) -> pd.DataFrame:
+    """The columns of a table that are features, as `training` has them, or come along."""
+    along = list(dict.fromkeys([*([] if chosen.id is None else [chosen.id]), *chosen.carry]))
+    for name in along:
+        if name not in frame.columns:
+            argument = "id" if name == chosen.id else "carry"
+            raise ColumnError(f"--{argument} names column {name!r} of {path}; {did_you_mean(name, frame.columns)}")
+    names = list(training.columns)
+    queries = chosen_columns(frame.drop(columns=chosen.target or [], errors="ignore"), [*names, *along], path, say=say)
+    for name in names:
+        if is_number(training[name]) and pd.api.types.is_string_dtype(queries[name]):
+            wrong = pd.to_numeric(queries[name], errors="coerce").isna() & queries[name].notna()
+            if wrong.any():  # else all cells are missing
+                row = int(np.argmax(wrong.to_numpy()))
+                value = queries[name].iloc[row]
+                raise InputError(f"feature {name!r} is {value!r} in row {row} of {path}, but a number is needed.")
     return queries
+
+
+def row_names(queries: pd.DataFrame, column: str, source: Path) -> "pd.Series[Any]":
+    """The cells of a column that name the rows, refused if one is missing or names two of them."""
+    names = queries[column]
+    for wrong, told in ((names.isna(), "is missing"), (names.duplicated(), "is that of another row")):
+        if wrong.any():
+            row = int(np.argmax(wrong.to_numpy()))
+            cell = "" if told == "is missing" else f": {names.iloc[row]!r}"
+            raise InputError(f"--id names column {column!r}, which {told} in row {row} of {source}{cell}.")
+    return names
 
 
 def chosen_columns(rows: pd.DataFrame, names: list[Any], source: Path, *, say: bool = True) -> pd.DataFrame:
@@ -57,16 +88,6 @@ def chosen_columns(rows: pd.DataFrame, names: list[Any], source: Path, *, say: b
     return rows[names]
 
 
-def refuse_gaps(rows: pd.DataFrame, source: Path) -> None:
-    """Refuse rows with an empty cell."""
-    for name in rows.columns:
-        missing = rows[name].isna().to_numpy()
-        if missing.any():
-            row = int(np.argmax(missing))
-            raise MissingValueError(
-                f"feature {name!r} is missing in row {row} of {source}; fill it in or drop the row."
-            )
-
-
-def _numeric(column: "pd.Series[Any]") -> bool:
+def is_number(column: "pd.Series[Any]") -> bool:
+    """Whether the cells of a column are numbers; true and false are none."""
     return pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)

@@ -40,7 +40,7 @@ def clusters(n: int, features: int = 16, classes: int = 2, seed: int = 0) -> tup
     """
     from sklearn.datasets import make_classification
 
-    _check_rows(n)
+    check_rows(n)
     if features < INFORMATIVE + 2:
         raise InputError(f"features is {features}, but must be at least {INFORMATIVE + 2}.")
     if not 2 <= classes <= 2 ** (INFORMATIVE - 1):
@@ -79,7 +79,7 @@ def rare_class(n: int, share: float = 0.01, seed: int = 0) -> tuple[pd.DataFrame
     y : Series of int
         1 for the rare class, else 0.
     """
-    _check_rows(n)
+    check_rows(n)
     if not 0.0 < share < 1.0:
         raise InputError(f"share is {share}, but must lie between 0 and 1.")
     generator = np.random.default_rng(seed)
@@ -109,7 +109,7 @@ def mixed(n: int, categories: int = 100, seed: int = 0) -> tuple[pd.DataFrame, "
     y : Series of int
         1 for a loan that is repaid, half of them, else 0.
     """
-    _check_rows(n)
+    check_rows(n)
     if not 2 <= categories <= 1000:
         raise InputError(f"categories is {categories}, but must be from 2 to 1000.")
     generator = np.random.default_rng(seed)
@@ -142,6 +142,7 @@ def _numbered(values: Any, label: Any) -> tuple[pd.DataFrame, "pd.Series[Any]"]:
     return X, pd.Series(label, name="target")
 
 
-def _check_rows(n: int) -> None:
+def check_rows(n: int) -> None:
+    """Refuse a number of rows that is none."""
     if n < 1:
         raise InputError(f"n is {n}, but at least 1 row has to be generated.")

@@ -67,7 +67,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of one measurement: called with the lines of all, it is Markdown.
+    """A table of one measurement, of the lines of all: `cells`, or called with them Markdown.
 
     Parameters
     ----------
@@ -89,6 +89,11 @@ class Table:
     among: Callable[[str], bool] = bool
 
     def __call__(self, lines: pd.DataFrame) -> str:
+        heads, cells = self.cells(lines)
+        return "".join(f"| {' | '.join(line)} |\n" for line in [heads, ["---"] * len(heads), *cells])
+
+    def cells(self, lines: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
+        """The headings, and the cells of every line, as texts."""
         by_task: dict[str, defaultdict[str, Numbers]] = {}
         known: Any = self.means(lines).to_dict("index")
         for (task, method), numbers in known.items():
@@ -111,8 +116,7 @@ class Table:
                 for task, methods in by_task.items()
             ]
         names = 2 if self.of_methods else 1
-        told = [line for line in cells if {*line[names:]} != {"-"}]  # what has no number at all is left out
-        return "".join(f"| {' | '.join(line)} |\n" for line in [heads, ["---"] * len(heads), *told])
+        return heads, [line for line in cells if {*line[names:]} != {"-"}]  # what has no number at all is left out
 
     def means(self, lines: pd.DataFrame) -> pd.DataFrame:
         """Means over the seeds, by task and method."""

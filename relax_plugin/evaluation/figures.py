@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from relax_plugin.evaluation import agent_tables, rival_tables
+from relax_plugin.evaluation import agent_tables, cost_tables, plausible_tables, real_tables, rival_tables
 from relax_plugin.evaluation import measurements as measured
 from relax_plugin.evaluation.figure_table import (
     RATIOS,
@@ -263,4 +263,7 @@ TABLES: dict[str, Table] = {
     ),
     **agent_tables.TABLES,
     **rival_tables.TABLES,
+    **plausible_tables.TABLES,
+    **cost_tables.TABLES,
+    **real_tables.TABLES,
 }

@@ -5,7 +5,7 @@ Whatever an explainer calls found is asked of the raw model again and held again
 
 import json
 import time
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -17,35 +17,58 @@ from relax_plugin.base import make_explainer
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import MissingExtraError, UnsupportedError
 from relax_plugin.evaluation import metrics
+from relax_plugin.evaluation.appraisal import AgainWithNoise, lasting, realism_columns
 from relax_plugin.evaluation.schema import COLUMNS, Row
 from relax_plugin.evaluation.tasks import Task
 from relax_plugin.evaluation.units import Method, Unit
+from relax_plugin.evaluation.whole_rows import WholeRows
+from relax_plugin.evaluation.yardsticks import NEIGHBOURS, Yardsticks, yardsticks_of
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import BoundGoal, Goal
+from relax_plugin.reading.sentences import alternatives
 from relax_plugin.results import Counterfactuals, shown
 
-NEIGHBOURS = 5  # training rows of the reached answer that plausibility is measured by
+UNTOLD = ("local_outlier", "isolated", "lasting", "noise_distance")  # where nobody can tell, or all is not asked for
+REAL = tuple(name for name in COLUMNS if name.startswith("real_"))
+DEAR = 10.0  # price of the dear features, where half of them are
 
 __all__ = ["COLUMNS", "NEIGHBOURS", "Examination", "Method", "Row", "Unit", "judge"]
 
 
-def judge(unit: Unit, task: Task) -> list[Row]:
-    """Run a unit on its loaded task: one row for each instance, or a single one if the method does not apply here."""
+def judge(unit: Unit, task: Task, tell: Callable[[str], None] | None = None) -> list[Row]:
+    """Run a unit on its loaded task: one row for each instance, or a single one if the method does not apply here.
+
+    Parameters
+    ----------
+    unit : Unit
+    task : Task
+    tell : callable, optional
+        Called with "prepared" and "explained", between which the method runs.
+    """
     started = time.perf_counter()
+    tell = tell or _nobody
     training, queries = task.X_train.copy(), task.X_test.iloc[: unit.rows]
     # Whatever a method does to its rows, the judge and the next method have their own.
-    asked = [(vary, queries.copy()) for vary in _varied(unit, task.space)]
-    kind = BlackBox(task.model, task.space).task
+    asked = [(vary, queries.copy()) for vary in _varied(unit, task.told or task.space)]
+    space = task.told or task.space
+    kind = BlackBox(task.model, space).task
     size: Row = {"instances": len(queries) * len(asked), "features": len(task.space), "kind": kind}
     method, options = unit.method, dict(unit.method.options)
     if unit.max_changes is not None:
         options.setdefault("max_changes", unit.max_changes)
-    blackbox = BlackBox(task.model, task.space)
+    blackbox = BlackBox(task.model, space)
+    yardsticks = yardsticks_of(task)
+    _asked(task, len(queries))
+    if unit.metrics == "all":
+        size["real_lasting"] = yardsticks.real_lasting
+    size |= yardsticks.real
     try:
         # Importing what a method needs comes before its clock: it is paid once in a process, by whoever is first.
         goal = task.goal_of(unit.rows)
-        explainer = make_explainer(method.explainer, blackbox, task.space, goal=goal, seed=unit.seed, **options)
+        explainer = make_explainer(method.explainer, blackbox, space, goal=goal, seed=unit.seed, **options)
         max_changes = options.get("max_changes", explainer.max_changes)
+        size["start_seconds"] = time.perf_counter() - started
+        tell("prepared")
         clock = _Clock(blackbox)
         explainer.fit(training)
     except (UnsupportedError, MissingExtraError) as error:
@@ -53,20 +76,41 @@ def judge(unit: Unit, task: Task) -> list[Row]:
         return [unit.failure("skipped", because, {**size, "harness_seconds": time.perf_counter() - started})]
     costs = clock.lap("fit")
     answers = []
+    prices = _prices(unit, task.space)
+    asks = explainer.for_space(task.space.with_costs(prices)) if unit.prices == "told" else explainer
     for vary, handed_out in asked:
         before = blackbox.rows_asked
-        result = explainer.explain(handed_out, n=unit.n, vary=vary)
+        result = asks.explain(handed_out, n=unit.n, vary=vary)
         answers.append((vary, result, blackbox.rows_asked - before))
     costs |= clock.lap("explain")
     costs["model_seconds"] = blackbox.seconds
+    tell("explained")
     size["max_changes"] = np.nan if max_changes is None else max_changes
-    examined = [Examination(task, queries, result, max_changes, spent, vary).rows() for vary, result, spent in answers]
-    rows = [row for part in examined for row in part]
-    costs["harness_seconds"] = time.perf_counter() - started - costs["fit_seconds"] - costs["explain_seconds"]
+    rows = []
+    for vary, result, spent in answers:
+        part = Examination(task, queries, result, max_changes, spent, vary, prices)
+        told = part.rows(every_metric=unit.metrics == "all")
+        if unit.metrics == "all":
+            _tell_of_noise(told, AgainWithNoise(task, queries, unit.seed), asks, part, vary)
+        rows += told
+    methods = costs["fit_seconds"] + costs["explain_seconds"] + size["start_seconds"]
+    costs["harness_seconds"] = time.perf_counter() - started - methods
     shared = {"task": unit.task_name, "method": method.label, "seed": unit.seed, "state": "ok", "task_seconds": np.nan}
+    nothing = {name: np.nan for name in REAL if name not in size}
     for instance, row in enumerate(rows):
-        row |= {"instance": instance} | shared | size | costs
+        row |= {"instance": instance} | shared | nothing | size | costs
     return rows
+
+
+def _tell_of_noise(rows: list[Row], again: AgainWithNoise, explainer: Any, part: "Examination", vary: Any) -> None:
+    """Write into the rows how far the answers move if the queries are a little otherwise."""
+    result = again.explained(explainer, vary)
+    for instance, distance in zip(*again.distance(part.blackbox, part.result, result), strict=True):
+        rows[instance]["noise_distance"] = float(distance)
+
+
+def _nobody(_: str) -> None:
+    """Nobody wants to know how far the judge is."""
 
 
 def _varied(unit: Unit, space: FeatureSpace) -> list[list[Hashable] | None]:
@@ -75,6 +119,13 @@ def _varied(unit: Unit, space: FeatureSpace) -> list[list[Hashable] | None]:
     free = [feature.name for feature in space.features if not feature.immutable]
     masks = [rng.permutation(len(free))[: (len(free) + 1) // 2] for _ in range(unit.masks)]
     return [[free[position] for position in mask] for mask in masks] or [None]
+
+
+def _prices(unit: Unit, space: FeatureSpace) -> dict[Hashable, float]:
+    """A random half of the features that may change, ten times as dear as the others; the same for every method."""
+    rng = np.random.default_rng(unit.seed)
+    free = [feature.name for feature in space.features if not feature.immutable]
+    return {free[j]: DEAR for j in rng.permutation(len(free))[: len(free) // 2]} if unit.prices else {}
 
 
 class Examination:
@@ -91,22 +142,36 @@ class Examination:
         max_changes: int | None,
         rows_asked: float,
         vary: Iterable[Hashable] | None = None,
+        prices: Mapping[Hashable, float] | None = None,
     ) -> None:
         self.task, self.queries, self.result = task, queries, result
-        self.max_changes, self.rows_asked = max_changes, rows_asked
-        self.space, self.limits = task.space, task.space.limits(vary)
-        self.blackbox, self.training, self.known = _acquainted(task)
+        self.max_changes, self.rows_asked, self.prices = max_changes, rows_asked, prices or {}
+        self.yardsticks: Yardsticks = yardsticks_of(task)
+        blackbox, self.training, self.known = (
+            self.yardsticks.blackbox,
+            self.yardsticks.training,
+            self.yardsticks.known,
+        )
+        self.asked = vary
+        assert blackbox.space is not None
+        space, self.start = blackbox.space.taking_in(queries)
+        self.delivered = result.frame[space.columns]
+        self.space, self.values = space.taking_in(self.delivered)  # a torn group is a cell like another
+        self.blackbox = blackbox.over(self.space)
         self.before, self.texts = _asked(task, len(queries))
         self.goal: BoundGoal = (task.goal_of(len(queries)) or Goal.flip()).bind(self.blackbox, self.before)
 
-    def rows(self) -> list[Row]:
-        """One row for each instance."""
+    def rows(self, *, every_metric: bool = False) -> list[Row]:
+        """One row for each instance; with every metric, also whether models fitted again agree."""
         frame, n = self.result.frame, len(self.queries)
         query, slot = frame["query_id"].to_numpy(), frame["cf_id"].to_numpy()
-        rows = frame[self.space.names]
-        start, values = self.space.values(self.queries)[query], self.space.values(rows)
+        rows, start, values = self.delivered, self.start[query], self.values
         answer = self.blackbox.confirm(rows) if len(rows) else self.blackbox.ask(values)
-        violated = metrics.violations(self.space, self.limits, start, values, self.max_changes)
+        limits = self.space.limits(None if self.task.told else self.asked)
+        kinds = WholeRows(self.space, self.space.frame(self.queries).iloc[query], rows).counts()
+        violated = metrics.violations(self.space, limits, start, values, self.max_changes) + sum(kinds.values())
+        slots = np.repeat(self.start[:, None], self.result.found.shape[1], axis=1)
+        slots[query, slot] = values
         good = self.goal.take(query).met(answer) & (violated == 0)
         confirmed = np.zeros(self.result.found.shape, dtype=bool)
         confirmed[query, slot] = good
@@ -118,7 +183,15 @@ class Examination:
             answer.take(first),
             violated[first],
         )
-        good = good[first]
+        good, kinds = good[first], {name: counted[first] for name, counted in kinds.items()}
+        best = np.flatnonzero(good)
+        real = rows.iloc[first[best]]
+        seen = realism_columns(
+            self.yardsticks, self.space, real, (start[best], values[best]), answer.take(best), self.prices
+        )
+        seen |= (
+            {"lasting": lasting(self.yardsticks, self.space, real, self.goal.take(ids[best]))} if every_metric else {}
+        )
 
         def everywhere(numbers: Any, nothing: Any, where: Booleans | None = None) -> Any:
             """Numbers of delivered rows as an array over all queries."""
@@ -133,20 +206,23 @@ class Examination:
             "claimed": self.result.found[:, 0],
             "valid": valid,
             "violations": everywhere(violated, 0),
+            **{name: everywhere(counted, 0) for name, counted in kinds.items()},
             "sparsity": everywhere(metrics.sparsity(start, values), np.nan, good),
-            "proximity": everywhere(metrics.proximity(self.space, start, values), np.nan, good),
+            "proximity": everywhere(self._distance(start, values), np.nan, good),
             "redundant": everywhere(self._redundant(start, values, ids), np.nan, good),
             "inside_box": everywhere(metrics.inside_box(self.space, values, self.training), np.nan, good),
             "neighbour_distance": everywhere(self._plausibility(values, answer), np.nan, good),
+            **dict.fromkeys(UNTOLD, np.full(n, np.nan)),
+            **{name: _at(ids[best], numbers, n) for name, numbers in seen.items()},
             "found_count": confirmed.sum(axis=1),
-            "diversity": metrics.diversity(self.space, self.result.values, confirmed),
+            "diversity": metrics.diversity(self.space, slots, confirmed),
             "before": self._text(self.before),
             "after": everywhere(self._text(answer), ""),
             "probability_before": everywhere(probability[0], np.nan),
             "probability_after": everywhere(probability[1], np.nan),
             "stage": self.result.stage[:, 0],
             "reason": np.where(valid, "", self._reasons(everywhere(violated, 0))),
-            "sentence": np.array(self.result.sentences(), dtype=object),
+            "sentence": np.array([told[0] for told in alternatives(self.result)], dtype=object),
             "rows": self._rows_spent(),
             "query": self.texts,
             "changes": self._changes(valid),
@@ -155,6 +231,12 @@ class Examination:
         plain = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()]
         return [dict(zip(columns, cells, strict=True)) for cells in zip(*plain, strict=True)]
 
+    def _distance(self, start: Values, values: Values) -> Floats:
+        """L1, at the prices of the unit where it has some."""
+        if self.prices:
+            return metrics.cost(self.space, self.prices, start, values)
+        return metrics.proximity(self.space, start, values)
+
     def _rows_spent(self) -> Any:
         """Model rows of each instance, if the method's books agree with the judge's count; else the count, evenly."""
         told = np.asarray(self.result.rows_queried, dtype=np.float64)
@@ -162,7 +244,12 @@ class Examination:
 
     def _redundant(self, start: Values, values: Values, ids: Integers) -> Integers:
         def meets(candidates: Values, owner: Integers) -> Booleans:
-            return self.goal.take(ids[owner]).met(self.blackbox.ask(candidates))
+            met = self.goal.take(ids[owner]).met(self.blackbox.ask(candidates))
+            if self.space.rules:  # what keeps a rule is not too much
+                queries = self.space.frame(self.queries).iloc[ids[owner]]
+                reverted = self.space.frame(self.space.restore(candidates, queries, start[owner]))
+                met &= WholeRows(self.space, queries, reverted).broken_rules() == 0
+            return met
 
         return metrics.redundancy(start, values, meets)
 
@@ -207,17 +294,17 @@ class Examination:
 
 
 @lru_cache(maxsize=4)
-def _acquainted(task: Task) -> tuple[BlackBox, Values, Floats]:
-    """The judge's own view of a task's model: a black box, the training rows, and its answers to them."""
-    blackbox, training = BlackBox(task.model, task.space), task.space.values(task.X_train)
-    return blackbox, training, blackbox.learn(training).output
-
-
-@lru_cache(maxsize=4)
 def _asked(task: Task, rows: int) -> tuple[Answer, list[str]]:
     """The model's answers to the first test rows, and these rows as JSON: the same for every method."""
     queries = task.X_test.iloc[:rows]
-    return _acquainted(task)[0].confirm(queries), [_json(row) for row in queries.to_dict("records")]
+    return yardsticks_of(task).blackbox.confirm(queries), [_json(row) for row in queries.to_dict("records")]
+
+
+def _at(ids: Integers, numbers: Floats, n: int) -> Floats:
+    """Numbers of some queries as an array over all, NaN elsewhere."""
+    column = np.full(n, np.nan)
+    column[ids] = numbers
+    return column
 
 
 class _Clock:

@@ -16,10 +16,21 @@ from relax_plugin.evaluation import tables
 from relax_plugin.evaluation.floor_table import COLUMNS as FLOOR_COLUMNS
 from relax_plugin.evaluation.floor_table import floor_by_seed
 from relax_plugin.evaluation.metrics import ratio_on_common
+from relax_plugin.evaluation.outlier_table import outliers_by_seed
 from relax_plugin.evaluation.plan import Plan
 from relax_plugin.evaluation.runner import Progress, run
-from relax_plugin.evaluation.tasks import COORDINATED_TASKS, CORE_TASKS, GENERATED_TASKS, LABELS, SLOW
+from relax_plugin.evaluation.tasks import (
+    COORDINATED_TASKS,
+    CORE_TASKS,
+    GENERATED_TASKS,
+    LABELS,
+    MISSING,
+    RULED_TASKS,
+    SLOW,
+    UNTOLD,
+)
 from relax_plugin.evaluation.units import Method
+from relax_plugin.evaluation.whole_table import broken_by_seed, brute_by_seed
 
 TASKS = (*CORE_TASKS, "boston/mlp-0.2", "boston/mlp-0.6", "german/rf")
 TREE_TASKS = ("breast_cancer/rf", "diabetes/ada", "wave2/xgb")
@@ -33,9 +44,17 @@ WIDE_RULES = tuple(name for name in COORDINATED_TASKS if name.endswith("-500/rul
 WIDEST_RULE = "lock3-2000/rule"
 OPEN_TASKS = ("wave2/xgb", "sonar/mlp", "classes26/mlp", "rare/xgb", "wide60/mlp", "mixed100/rf")  # without a limit
 
+PLAUSIBLE_TASKS = ("breast_cancer/rf", "diabetes/ada", "german/rf", "sonar/mlp", "wave2/xgb")
+HARD_TO_BE_PLAUSIBLE = "wave2/xgb"  # on which eight changes are allowed too
+COST_TASKS = ("breast_cancer/rf", "wave2/xgb", "sonar/mlp", "german/rf", "boston/mlp-0.4", "diabetes/ada")
+MISSING_TASKS = ("wave2/xgb", "diabetes/xgb", "sonar/imputed", "german/rf")
+
 YARDSTICK = "greedy"
+NOT_TOLD = ", prices not told"  # ends the label of a method that does not know the prices it is judged by
 POLICY, PLAN, REFINED = (f"relax-global:effort={effort}" for effort in ("policy", "plan", "refined"))
 SEARCH, RICHER = "relax-global", "relax-global:rows_per_instance=40"
+SPARSE_SEARCH, CLOSEST_SEARCH = (f"{SEARCH}:objective={objective}" for objective in ("sparse", "closest"))
+CLOSEST_GREEDY = f"{YARDSTICK}:objective=closest"
 BY_RANKING = "relax-global:rows_per_instance=40,config.training=model"  # which needs more rows than imagination
 POLICY_ON_THE_MODEL = "relax-global:effort=policy,config.training=model"
 WITH_AGENT = "relax-global:config.steps=200"  # trained whether it can pay or not, as long as one that is followed alone
@@ -54,6 +73,9 @@ RANDOM = "random-order:rows_per_instance=40,fallback=False"
 AGENT_12, NO_AGENT_12 = (f"{method}:fallback=False" for method in (SEARCH, SURROGATE))
 AGENT_5, NO_AGENT_5 = (f"{method}:rows_per_instance=5,fallback=False" for method in (SEARCH, SURROGATE))
 AGENT_LEARNED, NO_AGENT_LEARNED = f"{AGENT},config.query_budget=4000", f"{NO_AGENT},query_budget=4000"
+PREFER, REQUIRE = (f"{SEARCH}:plausible={wanted}" for wanted in ("prefer", "require"))
+REQUIRE_8 = f"{REQUIRE},max_changes=8"
+WHOLE_METHODS = (SEARCH, RICHER, SURROGATE, YARDSTICK, "nearest-ct")  # whose answers must be whole
 LOCAL, FROM_SCRATCH = "relax-local:effort=policy", "relax-local:effort=policy,config.pretrained=False"
 
 
@@ -166,11 +188,48 @@ def unlimited(tasks: Tasks, seeds: Seeds) -> list[Plan]:
     return [Plan(tasks or OPEN_TASKS, methods, seeds, rows=50)]
 
 
+def costs(tasks: Tasks, seeds: Seeds) -> list[Plan]:
+    """Half of the features ten times as dear: answers of who is told so at the call beside answers of who is not."""
+    tasks = tasks or COST_TASKS
+    hidden = [Method(f"{method}{NOT_TOLD}", method) for method in (SEARCH, YARDSTICK)]
+    told = [SEARCH, SPARSE_SEARCH, YARDSTICK]
+    return [
+        Plan(tasks, methods, seeds, rows=100, prices=prices) for methods, prices in ((hidden, "hidden"), (told, "told"))
+    ]
+
+
+def closest(tasks: Tasks, seeds: Seeds) -> list[Plan]:
+    """The least distance as the objective, without any prices, beside the fewest changes."""
+    return [Plan(tasks or COST_TASKS, [SEARCH, CLOSEST_SEARCH, YARDSTICK, CLOSEST_GREEDY], seeds, rows=100)]
+
+
 def slow(tasks: Tasks, seeds: Seeds) -> list[Plan]:
     """The same models at a millisecond a row, for wall seconds: the first rows, and few of what asks many."""
     tasks = tasks or [name for name in (*TASKS, *GENERATED_TASKS) if name != WIDEST]
     names = [f"{SLOW}{task.removeprefix(SLOW)}" for task in tasks]
     return [Plan(names, [SEARCH, SURROGATE, YARDSTICK, DICE], seeds, rows=20, method_rows={DICE: 3})]
+
+
+def plausible(tasks: Tasks, seeds: Seeds) -> list[Plan]:
+    """Answers that must be plausible, or are if there is one, beside the default's, on the first rows."""
+    tasks = tasks or PLAUSIBLE_TASKS
+    hard = [name for name in tasks if name == HARD_TO_BE_PLAUSIBLE]
+    others = [name for name in tasks if name not in hard]
+    methods = [SEARCH, PREFER, REQUIRE]
+    plans = [(others, methods), (hard, [*methods, REQUIRE_8])]
+    return [Plan(names, several, seeds, rows=100) for names, several in plans if names]
+
+
+def rules(tasks: Tasks, seeds: Seeds) -> list[Plan]:
+    """Columns that depend on each other, with what is said about them and without it, on the first rows."""
+    tasks = tasks or (*RULED_TASKS, *(f"{name}{UNTOLD}" for name in RULED_TASKS))
+    return [Plan(tasks, WHOLE_METHODS, seeds, rows=100)]
+
+
+def missing(tasks: Tasks, seeds: Seeds) -> list[Plan]:
+    """A share of all cells missing, in training and test rows, on the first rows."""
+    tasks = tasks or [f"{share}{name}" for name in MISSING_TASKS for share in MISSING]
+    return [Plan(tasks, [name for name in WHOLE_METHODS if name != RICHER], seeds, rows=100)]
 
 
 MEASUREMENTS: dict[str, Callable[[Tasks, Seeds], list[Plan]]] = {
@@ -186,9 +245,15 @@ MEASUREMENTS: dict[str, Callable[[Tasks, Seeds], list[Plan]]] = {
     "rivals": rivals,
     "unlimited": unlimited,
     "slow": slow,
+    "plausible": plausible,
+    "costs": costs,
+    "closest": closest,
+    "rules": rules,
+    "missing": missing,
 }
 APART = (  # whose methods have the names of others, but other rows
-    *("masked", "targeted", "coordinated", "inside", "rivals", "unlimited"),
+    *("masked", "targeted", "coordinated", "inside", "rivals", "unlimited", "plausible", "costs", "closest"),
+    *("rules", "missing"),
 )
 
 KEPT = [
@@ -198,6 +263,8 @@ KEPT = [
 """Of the numbers of `tables.summary`, those that are kept of every measurement."""
 ALSO_KEPT = {"judged": ["L0 common", "L1 common", "redundant"]}
 RATIOS = ["L0 ratio", "L1 ratio"]  # against the yardstick, on the instances that both solved
+YARDSTICKS = {"plausible": SEARCH}  # of measurements that have one of their own
+OF_UNTOLD = "cost ratio"  # against the same explainer that does not know the prices, likewise
 LEAD = "lead"  # validity less that of the better rival, on the instances that both were asked about
 RIVALS = (YARDSTICK, NEAREST_WITHIN)  # which no method is to be behind
 
@@ -228,25 +295,44 @@ def measure(
     parts = [run(plan, place, jobs=jobs, command=command, progress=progress) for plan in plans]
     rows = pd.DataFrame(pd.concat(parts, ignore_index=True))
     lines = tables.by_seed(rows)[["task", "method", "seed", "state", *KEPT, *ALSO_KEPT.get(what, [])]].copy()
-    lines[RATIOS] = _ratios(rows, lines)
+    lines[RATIOS] = _ratios(rows, lines, YARDSTICKS.get(what, YARDSTICK))
+    if what == "costs":
+        lines[OF_UNTOLD] = _of_untold(rows, lines)
     if what == "rivals":
         lines[LEAD] = _leads(rows, lines)
     if what == "inside":
         floors, _ = floor_by_seed(rows, place, FLOOR_CHANGES)
         lines = lines.merge(floors[["task", "method", "seed", *FLOOR_COLUMNS]], "left", ["task", "method", "seed"])
+    if what == "plausible":
+        lines = lines.merge(outliers_by_seed(rows), "left", ["task", "method", "seed"])
+    if what in ("rules", "missing"):
+        lines = lines.merge(broken_by_seed(rows), "left", ["task", "method", "seed"])
+    if what == "rules":
+        lines = lines.merge(brute_by_seed(rows, place), "left", ["task", "method", "seed"])
     return pd.DataFrame(lines)
 
 
-def _ratios(rows: pd.DataFrame, lines: pd.DataFrame) -> list[tuple[float, float]]:
+def _ratios(rows: pd.DataFrame, lines: pd.DataFrame, yardstick: str) -> list[tuple[float, float]]:
     """How each unit compares with the yardstick on the rows that both solved; NaN where one of them did not run."""
     made = []
-    for (both,) in _beside(rows, lines, (YARDSTICK,)):
+    for (both,) in _beside(rows, lines, (yardstick,)):
         solved = both["valid"].to_numpy(dtype=bool), both["valid_theirs"].to_numpy(dtype=bool)
         sparsity, proximity = (
             ratio_on_common(both[name].to_numpy(), both[f"{name}_theirs"].to_numpy(), *solved)
             for name in ("sparsity", "proximity")
         )
         made.append((sparsity, proximity))
+    return made
+
+
+def _of_untold(rows: pd.DataFrame, lines: pd.DataFrame) -> list[float]:
+    """What the answers of each unit cost, as a share of what those cost of the same explainer that was not told."""
+    made: list[float] = []
+    for position, (_, method, *_rest) in enumerate(lines[["task", "method"]].itertuples(index=False, name=None)):
+        rival = method if method.endswith(NOT_TOLD) else f"{method.partition(':')[0]}{NOT_TOLD}"
+        ((both,),) = _beside(rows, lines.iloc[[position]], (rival,))
+        solved = both["valid"].to_numpy(dtype=bool), both["valid_theirs"].to_numpy(dtype=bool)
+        made.append(ratio_on_common(both["proximity"].to_numpy(), both["proximity_theirs"].to_numpy(), *solved))
     return made
 
 

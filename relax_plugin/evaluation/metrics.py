@@ -5,7 +5,8 @@ Shapes: n queries, d features, slots counterfactuals a query. `found` says which
 nothing to average the result is NaN, never an error or a warning.
 """
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -13,9 +14,9 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from relax_plugin.arrays import Array, Booleans, Floats, Integers
-from relax_plugin.columns import EXACT, Feature, decimals_of, float_bytes
 from relax_plugin.features import FeatureSpace
 from relax_plugin.limits import Limits
+from relax_plugin.table.columns import EXACT, Feature, decimals_of, float_bytes
 
 SLACK = 1e-9  # of a step, by which a number on the grid may seem to be off it
 
@@ -113,6 +114,21 @@ def proximity(space: FeatureSpace, start: Floats, values: Floats) -> Floats:
     return space.distance(values, start)
 
 
+def cost(space: FeatureSpace, prices: Mapping[Hashable, float], start: Floats, values: Floats) -> Floats:
+    """What the changes cost at these prices (n,), 1 where none is given: of a standard deviation, or of a category.
+
+    A number that was missing, or becomes so, moves by one standard deviation.
+    Counted without `FeatureSpace.distance`, which the methods themselves rely on.
+    """
+    total = np.zeros(len(values))
+    for j, feature in enumerate(space.features):
+        before, after = start[:, j], values[:, j]
+        at_once = (before == feature.missing_code) | (after == feature.missing_code) | (feature.kind == "categorical")
+        moved = np.where(at_once, after != before, np.abs(after - before) / feature.scale)
+        total += prices.get(feature.name, 1.0) * moved
+    return total
+
+
 def violations(
     space: FeatureSpace, limits: Limits, start: Floats, values: Floats, max_changes: float | None = None
 ) -> Integers:
@@ -120,8 +136,9 @@ def violations(
 
     The rules: an immutable or frozen feature changed; a move against the direction; a number outside its bounds; a
     category that may not be chosen; a number off its grid. Finally, more than `max_changes` changed cells. A cell left
-    as it is breaks nothing, wherever it lies. Counted without `Limits.kept`, which the methods themselves rely on:
-    of the limits only the bounds, choices and frozen features of the call are read, the rest from the features.
+    as it is breaks nothing, wherever it lies; neither does a number that may vanish and does. Counted without
+    `Limits.kept`, which the methods themselves rely on: of the limits only the bounds, choices and frozen features of
+    the call are read, the rest from the features.
     """
     broken = np.zeros(len(values), dtype=np.int64)
     for j, feature in enumerate(space.features):
@@ -134,7 +151,8 @@ def violations(
             bad_value = ~chosen.any(axis=1)
         else:
             bad_value = _off_grid(feature, after)
-        wrong_way = {"increase": after < before, "decrease": after > before}
+        known = before != feature.missing_code  # what was missing neither rises nor falls
+        wrong_way = {"increase": known & (after < before), "decrease": known & (after > before)}
         rules = [
             limits.frozen[:, j] | feature.immutable,
             wrong_way.get(str(feature.direction), False),
@@ -142,6 +160,8 @@ def violations(
             bad_value,
         ]
         changed = values[:, j] != start[:, j]
+        if feature.kind != "categorical" and feature.vanishable and not feature.immutable:
+            changed &= (after != feature.missing_code) | limits.frozen[:, j]
         broken += changed * sum(np.asarray(rule, dtype=np.int64) for rule in rules)
     if max_changes is not None:
         broken += sparsity(start, values) > max_changes
@@ -191,7 +211,11 @@ def inside_box(space: FeatureSpace, values: Floats, training: Floats) -> Boolean
     """Whether each row's numbers lie within [min, max] of the training rows and its categories occur there (n,)."""
     if len(training) == 0:
         return np.zeros(len(values), dtype=bool)
-    inside = (values >= training.min(axis=0)) & (values <= training.max(axis=0))
+    seen = np.where(training == space.missing_codes, np.nan, training)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a column of which every cell is missing
+        inside = (values >= np.nanmin(seen, axis=0)) & (values <= np.nanmax(seen, axis=0))
+    inside |= values == space.missing_codes
     for j in np.flatnonzero(space.is_categorical):
         inside[:, j] = np.isin(values[:, j], training[:, j])
     return np.asarray(inside.all(axis=1))
@@ -204,11 +228,20 @@ def neighbour_distance(space: FeatureSpace, values: Floats, training: Floats, k:
     """
     if len(training) == 0 or len(values) == 0:
         return np.full(len(values), np.nan)
-    # Halved one-hot columns make L1 count a category mismatch as 1; scikit-learn works in chunks of bounded memory.
-    weight = np.where(np.arange(space.encoded_width) < (~space.is_categorical).sum(), 1.0, 0.5)
+    # scikit-learn works in chunks of bounded memory.
     neighbours = NearestNeighbors(n_neighbors=min(k, len(training)), metric="manhattan")
-    neighbours.fit(space.one_hot(training) * weight)
-    return np.asarray(neighbours.kneighbors(space.one_hot(values) * weight)[0].mean(axis=1))
+    neighbours.fit(as_points(space, training))
+    return np.asarray(neighbours.kneighbors(as_points(space, values))[0].mean(axis=1))
+
+
+def as_points(space: FeatureSpace, values: Floats) -> Floats:
+    """Rows as points whose L1 distance is `FeatureSpace.distance` without prices; a missing number is near to all.
+
+    Halved one-hot columns make L1 count a category mismatch as 1.
+    """
+    known = np.where(values == space.missing_codes, space.mean, values)
+    weight = np.where(np.arange(space.encoded_width) < (~space.is_categorical).sum(), 1.0, 0.5)
+    return np.asarray(space.one_hot(known) * weight)
 
 
 # Several counterfactuals of one query.

@@ -9,6 +9,8 @@ from relax_plugin.evaluation.tasks import ALIASES, Task, check_task_name
 from relax_plugin.evaluation.units import Method, Unit
 from relax_plugin.registry import check_name, check_options
 
+PRICES = ("", "told", "hidden")
+METRICS = ("cheap", "all")
 BACKENDS = ("threading", "dask")
 
 
@@ -30,6 +32,11 @@ class Plan:
         Counterfactuals asked for each row, and a limit of changes for every method (None: each method's default).
     masks : int
         Above 0 the rows are explained so many times without a new fit, a random half of the features frozen each time.
+    prices : "", "told" or "hidden"
+        If there are some, a random half of the features, the seed's, is ten times as dear to change as the others. The
+        judge goes by them; the methods do so if they are told at the call.
+    metrics : "cheap" or "all"
+        All of them take models fitted again and queries explained again: some times what the cheap ones take.
     limit : seconds, optional
         For fit and explain of one unit; whatever takes longer is ended.
     """
@@ -42,6 +49,8 @@ class Plan:
     n: int = 1
     max_changes: int | None = None
     masks: int = 0
+    prices: str = ""
+    metrics: str = "cheap"
     limit: float | None = 600.0
 
     def units(self) -> list[Unit]:
@@ -49,7 +58,12 @@ class Plan:
         methods = [Method.parse(method) if isinstance(method, str) else method for method in self.methods]
         self._check(methods)
         return [
-            Unit(task, method, seed, self._rows_of(method.label), self.n, self.max_changes, self.masks)
+            Unit(
+                *(task, method, seed, self._rows_of(method.label), self.n, self.max_changes),
+                masks=self.masks,
+                prices=self.prices,
+                metrics=self.metrics,
+            )
             for task in self.tasks
             for seed in self.seeds
             for method in methods
@@ -84,6 +98,10 @@ class Plan:
                 raise InputError(f"{name} is {count}, but must be at least 1.")
         if self.masks < 0:
             raise InputError(f"masks is {self.masks}, but must be at least 0.")
+        if self.prices not in PRICES:
+            raise InputError(f"prices is {self.prices!r}, but must be one of {', '.join(map(repr, PRICES))}.")
+        if self.metrics not in METRICS:
+            raise InputError(f"metrics is {self.metrics!r}, but must be one of {', '.join(map(repr, METRICS))}.")
         if self.limit is not None and not self.limit > 0:
             raise InputError(f"limit is {self.limit}, but must be a number of seconds above 0, or None for no limit.")
         for method in methods:  # the last: an explainer of another package is imported for it

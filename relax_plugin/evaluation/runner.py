@@ -21,6 +21,7 @@ from relax_plugin.evaluation.units import Unit
 from relax_plugin.evaluation.worker import POOL, run_unit
 
 Progress = Callable[[int, int, Unit, list[Row]], None]
+Started = Callable[[int, Unit], None]
 
 __all__ = ["Plan", "Progress", "Store", "environment", "judged_units", "load_rows", "run", "run_units", "schedule"]
 
@@ -54,7 +55,9 @@ def run(
     command : str
         Remembered as the way to reproduce the run.
     progress : callable, optional
-        Given the number done, the number to do, the unit and its rows, whenever one is done.
+        Given the number done, the number to do, the unit and its rows, whenever one is done. If it has a method
+        `started`, that is given the number to do and the unit, whenever one begins here, in the thread that waits for
+        it; a Dask cluster does not tell.
     """
     return run_units(
         plan.units(),
@@ -86,10 +89,13 @@ def run_units(
     check_place(jobs, backend, scheduler)
     open_ = [unit for unit in units if not store.done(unit, retry=retry)]
     store.note(command)
-    answers = judged_units(open_, limit=limit, jobs=jobs, backend=backend, scheduler=scheduler)
+    told: Started | None = getattr(progress, "started", None)
+    started = None if told is None else partial(told, len(open_))
+    answers = judged_units(open_, limit=limit, jobs=jobs, backend=backend, scheduler=scheduler, started=started)
     for done, (unit, rows, seconds) in enumerate(answers, start=1):
-        methods = sum(rows[0][name] for name in ("fit_seconds", "explain_seconds", "task_seconds"))
-        if rows[0]["state"] == "ok":  # whatever passed between asking and having, the method and its task apart
+        apart = ("fit_seconds", "explain_seconds", "task_seconds", "start_seconds")
+        methods = sum(rows[0][name] for name in apart)
+        if rows[0]["state"] == "ok":  # whatever passed between asking and having, the method, task and starts apart
             for row in rows:
                 row["harness_seconds"] = seconds - methods
         store.write(unit, rows)
@@ -110,13 +116,25 @@ def judged_units(
     jobs: int = 1,
     backend: str = "threading",
     scheduler: str | None = None,
+    started: Callable[[Unit], None] | None = None,
 ) -> Iterator[tuple[Unit, list[Row], float]]:
-    """Each unit as it is done, its rows, and the seconds it took; each in a worker process that can be ended."""
+    """Each unit as it is done, its rows, and the seconds it took; each in a worker process that can be ended.
+
+    `started` is told of each that begins, where that is here and not on a cluster.
+    """
+    run_one: Callable[[Unit], Any] = partial(run_unit, limit=limit)
+    if started is not None and backend != "dask":
+        run_one = partial(_announced, run_one, started)
     try:
-        yield from schedule(partial(run_unit, limit=limit), units, jobs=jobs, backend=backend, scheduler=scheduler)
+        yield from schedule(run_one, units, jobs=jobs, backend=backend, scheduler=scheduler)
     finally:
         if backend != "dask":
             POOL.close()
+
+
+def _announced(run_one: Callable[[Unit], Any], started: Callable[[Unit], None], unit: Unit) -> Any:
+    started(unit)
+    return run_one(unit)
 
 
 def schedule(

@@ -175,10 +175,20 @@ class Store:
             raise InputError(f"{self.folder} holds no results; `relax-plugin bench --output {self.folder}` makes some.")
         return pd.DataFrame(pd.concat(parts, ignore_index=True))
 
+    def stored(self, units: Iterable[Unit]) -> list[Unit]:
+        """Those of the units that are stored."""
+        return [unit for unit in units if self.path(unit).exists()]
+
     def rows_of(self, units: Iterable[Unit]) -> pd.DataFrame:
-        """The rows of those units that are stored, in this order; there may be none."""
+        """The rows of these units, in this order; refused if one is not stored, since its method would just be gone."""
         paths = [(unit, self.path(unit)) for unit in units]
-        parts = [_of_unit(unit, path) for unit, path in paths if path.exists()]
+        lost = [f"{unit.task_name}, {unit.method.label}, seed {unit.seed}" for unit, path in paths if not path.exists()]
+        if lost:
+            told = f"{len(lost)} of {len(paths)} runs are no longer in {self.folder}, the first of them {lost[0]}"
+            raise SavedFileError(
+                f"{told}: something removed their files, or changed the package, meanwhile. Run it again."
+            )
+        parts = [_of_unit(unit, path) for unit, path in paths]
         return pd.DataFrame(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS)))
 
 
@@ -319,7 +329,9 @@ def _settings(unit: Unit) -> tuple[Any, ...]:
         parameters = unit.task.model.get_params() if hasattr(unit.task.model, "get_params") else ""
         data = joblib.hash((unit.task.X_train, unit.task.X_test)), repr(unit.task.goal), str(parameters)
     method = unit.method.explainer, repr(sorted(unit.method.options.items()))
-    seldom = [unit.masks] if unit.masks else []
+    seldom: list[Any] = [unit.masks] if unit.masks else []
+    seldom += [f"prices {unit.prices}"] if unit.prices else []
+    seldom += ["all metrics"] if unit.metrics == "all" else []
     return unit.rows, unit.n, unit.max_changes, *method, *data, *seldom, metadata.version("relax-plugin")
 
 

@@ -83,11 +83,26 @@ def failures(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def overhead(rows: pd.DataFrame) -> float:
-    """Time of the harness as a share of that of the methods (fit and explain)."""
+    """Time of the harness as a share of that of the methods (fit and explain), what is done once apart."""
+    spent = wall_seconds(rows)
+    return spent["harness"] / spent["methods"] if spent["methods"] > 0 else float("nan")
+
+
+def wall_seconds(rows: pd.DataFrame) -> dict[str, float]:
+    """Where the wall seconds of all units went, those that gave no results apart.
+
+    "methods" is fit and explain; "tasks" is to load data and train models, and "starts" to start workers, import
+    methods and prepare the judge (the model's answers to the training rows, detectors, models fitted again), once a
+    worker each; "harness" is what is left: to examine answers, to send rows.
+    """
     units = rows.drop_duplicates(["task", "method", "seed"])
-    units = units[units["state"] == "ok"]
-    methods = float(units["fit_seconds"].sum() + units["explain_seconds"].sum())
-    return float(units["harness_seconds"].sum()) / methods if methods > 0 else float("nan")
+    total = units[units["state"] == "ok"].sum(numeric_only=True)
+    return {
+        "methods": float(total["fit_seconds"] + total["explain_seconds"]),
+        "tasks": float(total["task_seconds"]),
+        "starts": float(total["start_seconds"]),
+        "harness": float(total["harness_seconds"]),
+    }
 
 
 def _units(rows: pd.DataFrame) -> dict[tuple[str, str], list[pd.DataFrame]]:
@@ -121,6 +136,7 @@ def of_unit(unit: pd.DataFrame, solved_by_all: Collection[int] = ()) -> dict[str
     numbers |= {name: float(unit[column].mean()) for name, column in means.items()}
     return numbers | {
         "violations": float(unit["violations"].sum()),
+        "broken rules": float(unit["broken_rules"].sum()),
         "calls": first["explain_calls"],
         "training rows": first["fit_rows"],
         "max changes": first["max_changes"],
@@ -161,8 +177,24 @@ def _curve(rows: pd.DataFrame, name: str, positions: Any, values: Any) -> pd.Dat
     return pd.DataFrame(records, columns=["task", "method", name, "validity", "± validity"])
 
 
+def core(table: pd.DataFrame) -> pd.DataFrame:
+    """The summary for a terminal: what says most about each method, as text; `readable` has more columns.
+
+    "model rows" are those of one query, those of fit apart; "seconds" are of fit and of all queries together.
+    """
+    shown = pd.DataFrame(index=table.index)
+    for name, decimals in (("validity", 3), ("L0", 2), ("L1", 2)):
+        pairs = zip(table[name], table[f"± {name}"], strict=True)
+        shown[name] = [with_deviation(mean, deviation, decimals) for mean, deviation in pairs]
+    shown["model rows"] = table["rows"].map(whole)
+    shown["seconds"] = (table["fit s"] + table["explain s"]).map(lambda value: number(value, 1))
+    if (table["found"] > 1).any():
+        shown["found"] = table["found"].map(lambda value: number(value, 2))
+    return shown
+
+
 def readable(table: pd.DataFrame) -> pd.DataFrame:
-    """The summary for people: the columns one looks at first, as text with deviations beside the means."""
+    """The summary for people with a wide screen, as text with deviations beside the means."""
     shown = pd.DataFrame(index=table.index)
     shown["instances"] = table["instances"].map(whole)
     shown["max changes"] = table["max changes"].map(whole)

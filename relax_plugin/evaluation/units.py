@@ -37,6 +37,8 @@ class Unit:
     n: int = 1  # counterfactuals asked for each
     max_changes: int | None = None  # for every method; None: each method's own default
     masks: int = 0  # so many random halves of the features frozen at the call, one after another; 0: none is frozen
+    metrics: str = "cheap"  # or "all": with models fitted again, and queries explained again with noise
+    prices: str = ""  # "told" or "hidden": half of the features are ten times as dear, and the method knows it or not
 
     @property
     def task_name(self) -> str:
@@ -53,4 +55,5 @@ class Unit:
         """The single row of a unit that gave no counterfactuals."""
         row: Row = {column.name: column.missing for column in ROW}
         row |= {"task": self.task_name, "method": self.method.label, "seed": self.seed}
-        return row | {"state": state, "reason": reason} | dict(known or {})
+        readable = reason.encode("utf-8", "backslashreplace").decode("utf-8")  # a file name may hold what no text may
+        return row | {"state": state, "reason": readable} | dict(known or {})

@@ -3,8 +3,8 @@
 A method that runs too long or brings the interpreter down takes only its own process with it. A worker outlives its
 units, so that importing and training the task's model are paid once, not for every unit.
 
-Messages are pickles behind their length. The child says when it is ready, when the task is loaded and when the unit is
-done, so that a time limit is the method's alone.
+Messages are pickles behind their length. The child says when it is ready, when the task is loaded, when the judge is
+prepared, when the method is done and when the unit is, so that a time limit is the method's alone.
 """
 
 import logging
@@ -27,13 +27,14 @@ import cloudpickle
 
 from relax_plugin.errors import MissingExtraError
 from relax_plugin.evaluation.schema import Row
-from relax_plugin.evaluation.tasks import Task
 from relax_plugin.evaluation.units import Unit
 
 logger = logging.getLogger(__name__)
 
 # One thread each: methods are compared on equal terms, and workers side by side do not fight for the cores.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
+PHASES = {"loading the task": 1.0, "preparing the judge": 10.0, "the method": 1.0, "judging": 10.0}
+"""What a unit goes through, and how many times the limit each may take: what is not the method's must not end it."""
 LENGTH = struct.Struct("<Q")
 STARTS = 3  # workers that may end while they start, one after another, before their unit is given up
 
@@ -52,6 +53,7 @@ class Worker:
         )
         self.ready = False
         self.lost = False
+        self.waited = 0.0  # seconds that its first unit waited for it to start
 
     @property
     def usable(self) -> bool:
@@ -60,9 +62,11 @@ class Worker:
     def starts(self) -> bool:
         """Whether the child gets as far as to take units; waits until that is known."""
         assert self.process.stdout is not None
+        started = time.perf_counter()
         try:
             while not self.ready:
                 self.ready = "ready" in pickle.loads(_receive(self.process.stdout))
+                self.waited = time.perf_counter() - started
         except EOFError:
             self.lost = True  # whether or not the system has noticed yet that it ended
         return self.ready
@@ -73,8 +77,9 @@ class Worker:
         late = threading.Event()
         if not self.starts():
             return [self._lost(unit, "starting", False, limit)]
-        for phase in ("loading the task", "the method"):
-            timer = threading.Timer(threading.TIMEOUT_MAX if limit is None else limit, self._end, args=(late,))
+        for phase, patience in PHASES.items():
+            allowed = None if limit is None else patience * limit
+            timer = threading.Timer(threading.TIMEOUT_MAX if allowed is None else allowed, self._end, args=(late,))
             timer.daemon = True
             timer.start()
             try:
@@ -82,18 +87,21 @@ class Worker:
                     _send(self.process.stdin, cloudpickle.dumps(unit))
                 answer = pickle.loads(_receive(self.process.stdout))
             except (EOFError, BrokenPipeError):
-                return [self._lost(unit, phase, late.is_set(), limit)]
+                return [self._lost(unit, phase, late.is_set(), allowed)]
             finally:
                 timer.cancel()
                 timer.join()  # one that fires just now has ended the process
                 self.lost = self.lost or late.is_set()
-            if "loaded" not in answer:
+            if "reached" not in answer:
                 break
         for line in answer.get("traceback", "").splitlines():
             logger.warning("%s on %s, seed %s: %s", unit.method.label, unit.task_name, unit.seed, line)
         if "state" in answer:
             return [unit.failure(answer["state"], answer["reason"])]
         rows: list[Row] = answer["rows"]
+        waited, self.waited = self.waited, 0.0
+        for row in rows:
+            row["start_seconds"] += waited
         return rows
 
     def end(self) -> None:
@@ -200,15 +208,15 @@ def main() -> None:
         _attempt(inbox.get(), answers, judge)
 
 
-def _attempt(request: bytes, answers: IO[bytes], judge: Callable[[Unit, Task], list[Row]]) -> None:
+def _attempt(request: bytes, answers: IO[bytes], judge: Callable[..., list[Row]]) -> None:
     """Answer with the rows of a unit, or with what went wrong."""
     try:
         unit: Unit = pickle.loads(request)
         started = time.perf_counter()
         task = unit.load()
         seconds = time.perf_counter() - started
-        _send(answers, pickle.dumps({"loaded": seconds}))
-        rows = judge(unit, task)
+        _tell(answers, "loaded")
+        rows = judge(unit, task, partial(_tell, answers))
         for row in rows:
             row["task_seconds"] = seconds
         answer: dict[str, Any] = {"rows": rows}
@@ -218,6 +226,11 @@ def _attempt(request: bytes, answers: IO[bytes], judge: Callable[[Unit, Task], l
         reason = f"{type(error).__name__}: {error}"
         answer = {"state": "crashed", "reason": reason, "traceback": traceback.format_exc()}
     _send(answers, pickle.dumps(answer))
+
+
+def _tell(answers: IO[bytes], reached: str) -> None:
+    """Say how far the unit is: each phase has a limit of its own."""
+    _send(answers, pickle.dumps({"reached": reached}))
 
 
 def _listen(requests: IO[bytes], inbox: "queue.SimpleQueue[bytes]") -> None:

@@ -7,20 +7,18 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.errors import MissingExtraError
+from relax_plugin.pages.palette import MARKERS, OKABE_ITO
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's eight colours can be told apart by colour-blind readers; the yellow is darkened to be seen on white,
-# and the black is not quite black, for an SVG leaves that one out.
-OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#1A1A1A", "#E69F00", "#56B4E9", "#A89A00")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")  # for print
 INK, FAINT = "#333333", "#CCCCCC"  # of text and axes, and of grids
 
 MOST_FEATURES = 20  # lines of a picture of changes: those that move farthest
 LONGEST_CELL, LONGEST_NAME = 24, 30  # characters of a value and of a feature's name
 CHARACTER = 0.068  # inches of an average one at 8 points
+CHIP_GAP, ARROW_OF_CHIPS = 0.56, 0.3  # inches between the two chips of a changed category, and of what leads over
 ARROWS_WIDTH = 4.6  # inches of the part in which the arrows lie
 
 
@@ -43,21 +41,24 @@ def as_written(figure: "Figure") -> "Figure":
 
 
 def changes_as_arrows(changes: pd.DataFrame, title: str, note: str = "") -> "Figure":
-    """The changes of one query: an arrow for each, from the query's value to the counterfactual's.
+    """The changes of one query: an arrow for each number, from the query's value to the counterfactual's.
+
+    A category has no length: it is a pair of chips with the names of the two.
 
     Parameters
     ----------
     changes : DataFrame
-        One row a change: feature, cf_id, from, to (as they are to be read), move (in standard deviations of the
-        feature, 1 for a changed category) and categorical.
+        One row a change: feature, label (of the feature), cf_id, from, to (as they are to be read), move (in standard
+        deviations of the feature, 1 for a changed category) and categorical.
     title : str
     note : str
         What is written where there is no change to draw.
     """
     changes, among = _farthest(changes)
     names = list(dict.fromkeys(changes["feature"]))
+    words = dict(zip(changes["feature"], changes["label"], strict=True))
     ticks, heights = _lines(changes, names)
-    name_inches = CHARACTER * max((min(len(str(name)), LONGEST_NAME) for name in names), default=0)
+    name_inches = CHARACTER * max((min(len(words[name]), LONGEST_NAME) for name in names), default=0)
     tall = 1.25 + 0.27 * (max(heights) + 1.0) if heights else 1.2
     figure = figure_class()(figsize=(ARROWS_WIDTH + name_inches + 0.5, tall), layout="constrained")
     axes = figure.subplots()
@@ -66,9 +67,11 @@ def changes_as_arrows(changes: pd.DataFrame, title: str, note: str = "") -> "Fig
         axes.set_axis_off()
         axes.text(0.5, 0.5, fill(note, 60), ha="center", va="center", fontsize=9, color=INK, transform=axes.transAxes)
         return as_written(figure)
-    axes.axvline(0.0, color=FAINT, linewidth=1.0, zorder=0)
+    only_categories = bool(changes["categorical"].all())
+    if not only_categories:
+        axes.axvline(0.0, color=FAINT, linewidth=1.0, zorder=0)
     for change, height in zip(changes.to_dict("records"), heights, strict=True):
-        _draw_change(axes, change, height)
+        (_draw_chips if change["categorical"] else _draw_change)(axes, change, height)
     slots = sorted(set(changes["cf_id"]))
     if len(slots) > 1:
         for slot in slots:
@@ -76,14 +79,14 @@ def changes_as_arrows(changes: pd.DataFrame, title: str, note: str = "") -> "Fig
         look: dict[str, Any] = {"fontsize": 8, "labelcolor": INK, "frameon": False}
         figure.legend(loc="outside lower center", ncols=min(3, len(slots)), **look)
         figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(slots) // 3))
-    axes.set_yticks(ticks, [shorten_text(str(name), LONGEST_NAME) for name in names])
+    axes.set_yticks(ticks, [shorten_text(words[name], LONGEST_NAME) for name in names])
     axes.set_ylim(max(heights) + 0.8, -0.8)
     axes.set_xlim(*_room_for_text(changes))
-    parts = ["standard deviations away from the query"] * bool((~changes["categorical"]).any())
-    parts += ["a changed category counts 1 (dashed)"] * bool(changes["categorical"].any())
-    axes.set_xlabel("; ".join(parts), fontsize=8.5, color=INK)
-    if changes["categorical"].all():
-        axes.set_xticks([0, 1])
+    if only_categories:  # along no axis
+        axes.set_xticks([])
+        axes.spines["bottom"].set_visible(False)
+    else:
+        axes.set_xlabel("standard deviations away from the query", fontsize=8.5, color=INK)
     axes.tick_params(colors=INK, labelsize=8.5)
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "left", "right"]].set_visible(False)
@@ -102,7 +105,7 @@ def training_page(history: pd.DataFrame, stopped: str) -> "Figure":
         Why the training ended.
     """
     panels = [panel for panel in TRAINING_PANELS if panel[0] in history]
-    kept = int(history["objective"].to_numpy(dtype=np.float64).argmax()) if "objective" in history else None
+    kept = int(np.nanargmax(history["objective"].to_numpy(dtype=np.float64))) if "objective" in history else None
     across = min(3, len(panels))
     down = -(-len(panels) // across)
     figure = figure_class()(figsize=(3.1 * across, 2.25 * down + 0.9), layout="constrained")
@@ -185,9 +188,8 @@ def _draw_change(axes: "Axes", change: dict[Any, Any], height: float) -> None:
     """One arrow: the query's value behind its foot, the counterfactual's beyond its head."""
     move, side = change["move"], 1 if change["move"] >= 0 else -1
     arrow: dict[str, Any] = {"arrowstyle": "-|>", "linewidth": 1.8, "shrinkA": 3, "shrinkB": 0}
-    dashes = (0, (3, 1.5)) if change["categorical"] else "-"
     look = _look(change["cf_id"])
-    arrow |= {"color": look["color"], "linestyle": dashes}
+    arrow |= {"color": look["color"]}
     axes.annotate("", (move, height), (0.0, height), arrowprops=arrow, zorder=3)
     axes.plot(0.0, height, zorder=4, **look)
     old, new = _cells(change)
@@ -197,9 +199,33 @@ def _draw_change(axes: "Axes", change: dict[Any, Any], height: float) -> None:
     axes.annotate(new, (move, height), (5 * side, 0), ha=ends[1], fontweight="bold", **text)
 
 
+def _draw_chips(axes: "Axes", change: dict[Any, Any], height: float) -> None:
+    """A changed category: the query's in a chip, a short arrow, and the counterfactual's in a chip of its colour."""
+    from matplotlib.transforms import ScaledTranslation
+
+    old, new = _cells(change)
+    look = _look(change["cf_id"])
+    inches = axes.figure.dpi_scale_trans
+    foot, head = (axes.transData + ScaledTranslation(0.5 * side * ARROW_OF_CHIPS, 0.0, inches) for side in (-1, 1))
+    arrow: dict[str, Any] = {"arrowstyle": "-|>", "linewidth": 1.8, "shrinkA": 0, "shrinkB": 0, "color": look["color"]}
+    axes.annotate("", (0.0, height), (0.0, height), xycoords=head, textcoords=foot, arrowprops=arrow, zorder=3)
+    axes.plot(0.0, height, transform=foot, zorder=4, **look)
+    chip: dict[str, Any] = {"boxstyle": "round,pad=0.3", "linewidth": 1.2}
+    text: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 8, "color": INK, "zorder": 4}
+    ends = (
+        (old, -1, "right", "normal", {"fc": "#F4F4F4", "ec": FAINT}),
+        (new, 1, "left", "bold", {"fc": "white", "ec": look["color"]}),
+    )
+    for cell, side, align, weight, colours in ends:
+        place = (72 * side * 0.5 * CHIP_GAP, 0)
+        axes.annotate(cell, (0.0, height), place, ha=align, fontweight=weight, bbox=chip | colours, **text)
+
+
 def _room_for_text(changes: pd.DataFrame) -> tuple[float, float]:
     """The range of the picture that holds all arrows and what is written at their ends."""
-    low, high = min(changes["move"].min(), 0.0), max(changes["move"].max(), 0.0)
+    moves = changes["move"].where(~changes["categorical"], 0.0)
+    low, high = min(moves.min(), 0.0), max(moves.max(), 0.0)
+    low, high = (low, high) if high > low else (-1.0, 1.0)  # of chips alone
     left, right = low, high
     for _ in range(40):  # the wider the range, the more of it a text takes: this settles
         inch = (right - left) / ARROWS_WIDTH
@@ -207,6 +233,10 @@ def _room_for_text(changes: pd.DataFrame) -> tuple[float, float]:
         for change in changes.to_dict("records"):
             side = 1 if change["move"] >= 0 else -1
             behind, beyond = (0.15 + CHARACTER * len(cell) for cell in _cells(change))
+            if change["categorical"]:
+                chips = (-(behind + CHIP_GAP / 2) * inch, 1.1 * (beyond + CHIP_GAP / 2) * inch)
+                left, right = min(left, chips[0]), max(right, chips[1])
+                continue
             ends = (-side * behind * inch, change["move"] + 1.1 * side * beyond * inch)
             left, right = min(left, *ends), max(right, *ends)
     return left, right
@@ -217,7 +247,8 @@ def _cells(change: dict[Any, Any]) -> tuple[str, str]:
 
 
 def _draw_course(axes: "Axes", steps: Any, values: Any, colour: str, marker: str) -> None:
-    axes.plot(steps, values, color=colour, marker=marker, markersize=4.5, linewidth=1.6, zorder=3)
+    known = np.isfinite(np.asarray(values, dtype=np.float64))  # between validations some numbers are not
+    axes.plot(steps[known], values[known], color=colour, marker=marker, markersize=4.5, linewidth=1.6, zorder=3)
     axes.tick_params(colors=INK, labelsize=8)
     axes.locator_params("y", nbins=5)
     axes.locator_params("x", nbins=6, integer=True)

@@ -28,7 +28,9 @@ def explorer_data(rows: pd.DataFrame, methods: Sequence[str]) -> list[dict[str, 
         kept = mine[mine["instance"].isin(instances[:MOST_INSTANCES])]
         asked = kept.drop_duplicates("instance")
         queries = {int(i): json.loads(text) for i, text in zip(asked["instance"], asked["query"], strict=True)}
-        features = [str(name) for name in next(iter(queries.values()))]
+        changed = [str(name) for text in kept["changes"] for name, _, _ in json.loads(text)]
+        # A change may be of a one-hot group, which is no column of a query.
+        features = list(dict.fromkeys([*map(str, next(iter(queries.values()))), *sorted(set(changed))]))
         order = sorted(queries)
         results = {
             method: _by_instance(kept[kept["method"] == method], features, order)
@@ -42,11 +44,31 @@ def explorer_data(rows: pd.DataFrame, methods: Sequence[str]) -> list[dict[str, 
                 "total": len(instances),
                 "features": features,
                 "instances": order,
-                "queries": [[shown(value) for value in queries[instance].values()] for instance in order],
+                "queries": [_cells(queries[instance], features) for instance in order],
                 "results": results,
+                "typical": typical(kept, order),
             }
         )
     return tasks
+
+
+def typical(rows: pd.DataFrame, order: Sequence[int]) -> int:
+    """The position of the query to begin with: the median by the features that the methods change, on average.
+
+    Of the queries that all methods solved, or if there is none, of those that most of them did; so that nobody looks
+    good or bad there by chance.
+    """
+    valid = rows[rows["valid"].astype(bool)]
+    if valid.empty:
+        return 0
+    by_query = valid.groupby("instance")["sparsity"].agg(["size", "mean"])
+    solved_most = by_query.loc[by_query["size"] == by_query["size"].max(), "mean"].sort_index()
+    ranked = solved_most.sort_values(kind="stable")
+    return list(order).index(int(ranked.index[(len(ranked) - 1) // 2]))
+
+
+def _cells(query: dict[str, Any], features: list[str]) -> list[str]:
+    return [shown(query[name]) if name in query else "" for name in features]
 
 
 def first_sentences(data: list[dict[str, Any]]) -> list[dict[str, Any]]:

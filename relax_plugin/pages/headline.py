@@ -9,6 +9,7 @@ import pandas as pd
 NAMED = 3  # methods at most in a list, the others counted
 SAME_SHARE = 0.0005  # validities that read the same in the table
 SAME_COUNT = 0.05  # changed features: a twentieth of one is no difference that matters
+SAME_ROWS = 1.1  # times the fewest model rows: what costs no more is called as cheap
 
 
 def finding(table: pd.DataFrame) -> str:
@@ -26,6 +27,9 @@ def finding(table: pd.DataFrame) -> str:
     sentence = f"Most queries solved ({_spread(table)}): {_tally(solved, ran)}."
     if fewest:
         sentence += f" Fewest features changed, on queries that all methods of a task solved: {_tally(fewest, ran)}."
+    cheapest = Counter(method for part in measured.values() for method in fewest_rows(part))
+    if cheapest:
+        sentence += f" Fewest model rows a query: {_tally(cheapest, ran)}."
     return sentence
 
 
@@ -49,7 +53,7 @@ def finding_of_task(part: pd.DataFrame) -> str:
             f"{_names(best)} {solve} the most queries ({span}; {_spread(part)}), "
             f"then {rest.idxmax()} ({_percent(rest.max())})."
         )
-    return f"{sentence} {_changes(measured)}".strip()
+    return " ".join(part for part in (sentence, _changes(measured), _cost(measured)) if part)
 
 
 def of_task(table: pd.DataFrame, task: str) -> pd.DataFrame:
@@ -75,6 +79,12 @@ def fewest_changes(measured: pd.DataFrame) -> list[str]:
     return list(counts.index[counts <= counts.min() + SAME_COUNT]) if len(counts) > 1 else []
 
 
+def fewest_rows(measured: pd.DataFrame) -> list[str]:
+    """The methods that ask the model the fewest rows a query, or hardly more; none if there is nothing to compare."""
+    rows = measured["rows"].dropna()
+    return list(rows.index[rows <= SAME_ROWS * rows.min()]) if len(rows) > 1 else []
+
+
 def _measured(part: pd.DataFrame) -> pd.DataFrame:
     return part[part["validity"].notna()]
 
@@ -98,6 +108,28 @@ def _changes(measured: pd.DataFrame) -> str:
         f"On the queries that all of them solved, {_names(fewest)} {change} the fewest features "
         f"({span} on average, the next {rest.min():.2f})."
     )
+
+
+def _cost(measured: pd.DataFrame) -> str:
+    """What a query costs, from the cheapest to the dearest, and what the cheapest ones asked before."""
+    rows, cheapest = measured["rows"].dropna(), fewest_rows(measured)
+    if not cheapest:
+        return ""
+    if len(cheapest) == len(rows):
+        return (
+            f"A query costs about as many model rows with each of them ({_whole(rows.min())} to {_whole(rows.max())})."
+        )
+    training = measured.loc[cheapest, "training rows"].fillna(0.0)
+    low, high = _whole(training.min()), _whole(training.max())
+    before = f", after {low if low == high else f'{low} to {high}'} in fit" if training.max() > 0 else ""
+    return (
+        f"A query costs from {_whole(rows.min())} model rows ({_names(cheapest)}{before}) "
+        f"to {_whole(rows.max())} ({rows.idxmax()})."
+    )
+
+
+def _whole(rows: float) -> str:
+    return f"{rows:,.0f}"
 
 
 def _spread(table: pd.DataFrame) -> str:

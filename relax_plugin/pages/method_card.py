@@ -15,6 +15,7 @@ from relax_plugin.registry import BUILT_IN, explainer_class, make_explainer
 
 OF_EVERY_METHOD = ("model", "space", "goal", "seed")  # parameters that are no options
 KINDS = {"trees": "random forest", "network": "network", "function": "plain function"}  # of models that are tried
+NO_TIER = "none: there is no other's method that it would have to equal"
 SECTION = re.compile(r"^\s*(\w[\w ]*)\n\s*-{3,}\s*$", re.MULTILINE)  # of numpydoc: a word, underlined
 ENTRY = re.compile(r"^(\w+(?:, \w+)*)(?: : .*)?$")  # "name : type", or several names
 
@@ -146,6 +147,7 @@ def _facts(explainer: Any) -> list[tuple[str, str]]:
         ("features", "numbers and categories" if supports.categorical else "numbers only"),
         ("needs", "labels are enough" if supports.labels_only else "scores are needed, labels are not enough"),
         ("extra", f"pip install 'relax-plugin[{supports.extra}]'" if supports.extra else "none"),
+        ("tier", f"{supports.tier}: {supports.evidence}" if supports.tier else NO_TIER),
         ("class", f"{explainer.__module__}.{explainer.__qualname__}"),
     ]
 

@@ -5,7 +5,7 @@ The pictures show the judge's own rows: every method is run in a worker process 
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from markupsafe import Markup, escape
@@ -21,13 +21,17 @@ from relax_plugin.pages.drawing import figure_class
 from relax_plugin.pages.headline import of_task
 from relax_plugin.pages.html import template
 from relax_plugin.pages.method_card import KINDS, Description, describe
-from relax_plugin.pages.plane import Moves, plane
-from relax_plugin.pages.svg import inline
+from relax_plugin.pages.palette import style_of
+from relax_plugin.pages.plane import SIZE, Moves, plane
+from relax_plugin.pages.svg import PAGE_COLOURS, inline
 from relax_plugin.pages.table_columns import COST, NOTHING, QUALITY, Cell
 from relax_plugin.registry import check_options, list_explainers, split_method
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 QUERIES = 10  # of the toy, in each picture
-LIMIT = 60.0  # seconds a method may take for its picture
+LIMIT = 300.0  # seconds a method may take for its picture, on a machine that has other work too
 SHOWN = (
     *("validity", "worst class", "L0", "L1", "L0 common", "L1 common"),
     *("training rows", "rows", "fit s", "ms each", "instances", "seeds"),
@@ -40,6 +44,7 @@ TOY = (
     Number("distance", "distance", hundredths, "L1 in standard deviations, mean over those found"),
     Number("rows", "model rows a query", count, "asked for one query, mean; those of fit not included"),
 )
+NO_MEANING = "Its class does not say."
 WEB = re.compile(r"https?://[^\s<>\"')]+")
 
 
@@ -129,11 +134,12 @@ def render(
             "brief": "any" if description.any_model else ", ".join(_explained(description, BRIEFLY)),
             "models": _models(description),
             "options": [
-                (option, _with_code(option.meaning), option in description.fixed)
+                (option, _with_code(option.meaning or NO_MEANING), option in description.fixed)
                 for option in (*description.fixed, *description.options)
             ],
             "toy": _toy_cells(pictures.moves(description.name)),
             "picture": _picture(description, pictures, i),
+            "style": _style(description.name),
             "results": [] if results is None else _results(table, columns, description.name),
             "failures": [] if results is None else _failures(results, description.name),
         }
@@ -145,6 +151,7 @@ def render(
         broken=dict(broken or {}),
         no_pictures=_why_no_pictures(),
         queries=QUERIES,
+        picture_size=[72 * inches for inches in SIZE],
         toys=MODELS,
         toy=TOY,
         columns=columns,
@@ -161,7 +168,23 @@ def _picture(description: Description, pictures: Pictures, number: int) -> dict[
     assert description.family is not None
     label = f"{description.name} on {MODELS[description.family]}"
     figure = plane(toy_task(description.family), moves, description.name)
-    return {"svg": Markup(inline(figure, f"plane-{number}", label)), "model": MODELS[description.family]}
+    name = f"plane-{number}"
+    svg = inline(figure, name, label).replace("<svg ", f'<svg id="{name}" ', 1)
+    return {"svg": Markup(svg), "id": name, "part": _inner(figure), "model": MODELS[description.family]}
+
+
+def _inner(figure: "Figure") -> str:
+    """Where the panel lies in the drawing, without title, axes and legend: x, y, width, height in points."""
+    (axes,) = figure.axes
+    box = axes.get_window_extent().transformed(figure.transFigure.inverted())
+    width, height = (72 * inches for inches in figure.get_size_inches())
+    return f"{width * box.x0:.1f} {height * (1 - box.y1):.1f} {width * box.width:.1f} {height * box.height:.1f}"
+
+
+def _style(name: str) -> dict[str, Any]:
+    """The colour and the marker that a method has in every picture of this package."""
+    style = style_of(name)
+    return {"colour": PAGE_COLOURS[style.colour], "marker": style.marker, "dashes": style.dashes, "filled": True}
 
 
 def _why_no_pictures() -> str:

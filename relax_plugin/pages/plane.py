@@ -12,7 +12,8 @@ from relax_plugin.arrays import Booleans, Floats
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.errors import InputError
 from relax_plugin.evaluation.tasks import Task
-from relax_plugin.pages.drawing import FAINT, INK, OKABE_ITO, as_written, figure_class
+from relax_plugin.pages.drawing import FAINT, INK, as_written, figure_class
+from relax_plugin.pages.palette import OKABE_ITO
 from relax_plugin.results import Counterfactuals
 
 if TYPE_CHECKING:

@@ -12,12 +12,15 @@ from relax_plugin.evaluation import tables
 from relax_plugin.files import write_text
 from relax_plugin.pages import plots, table_columns
 from relax_plugin.pages.changes import by_answer
+from relax_plugin.pages.choose import WISHES, Chosen, choose
 from relax_plugin.pages.drawing import figure_class
 from relax_plugin.pages.explorer import explorer_data, first_sentences
 from relax_plugin.pages.headline import finding, finding_of_task, of_task
-from relax_plugin.pages.html import explanation_page, script_data, template
+from relax_plugin.pages.html import script_data, template
+from relax_plugin.pages.palette import method_styles, short_names
 from relax_plugin.pages.svg import PAGE_COLOURS, inline
-from relax_plugin.pages.table_columns import COST, QUALITY
+from relax_plugin.pages.table_columns import CORE, COST, QUALITY, REALISM
+from relax_plugin.pages.trade_offs import CAPTION, trade_offs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,21 +67,22 @@ def render(
 ) -> str:
     """The report as text; the same rows give the same text."""
     methods = list(dict.fromkeys(rows["method"]))
-    columns = [column.key for column in (*QUALITY, *COST)]
+    columns = [column.key for column in (*QUALITY, *REALISM, *COST)]
     table = tables.summary(rows).reindex(columns=[*columns, "± validity", "± L0", "± L1"])
     legend = _legend(methods)
     explorer = explorer_data(rows, methods)
     return template("report.html.jinja").render(
         title=title,
         note=note,
-        finding=finding(table),
+        finding=finding(table.rename(index=short_names(methods), level="method")),
         size=_size(rows),
         checked=_checked(rows),
-        overview=table_columns.overview(table) if len(_tasks(rows)) > 1 else None,
+        overview=_overview(table) if len(_tasks(rows)) > 1 else None,
         tasks=[_task(rows, table, task, i, legend) for i, task in enumerate(_tasks(rows))],
+        wishes=["Solves most", *(wish.name for wish in WISHES)],
         no_figures=_why_no_figures(),
         legend=legend,
-        meanings=[(column.heading, column.meaning) for column in (*QUALITY, *COST)],
+        meanings=[(column.heading, column.meaning) for column in (*QUALITY, *REALISM, *COST)],
         explorer=explorer,
         explorer_json=script_data(explorer),
         sentences=first_sentences(explorer),
@@ -93,6 +97,11 @@ def render(
 
 def _tasks(rows: pd.DataFrame) -> list[str]:
     return list(dict.fromkeys(rows["task"]))
+
+
+def _overview(table: pd.DataFrame) -> dict[str, Any]:
+    made = table_columns.overview(table)
+    return {**made, "alike": table_columns.all_alike(made["lines"])}
 
 
 def _size(rows: pd.DataFrame) -> dict[str, int]:
@@ -133,48 +142,60 @@ def _task(rows: pd.DataFrame, table: pd.DataFrame, task: str, number: int, legen
     asked = part["instances"].dropna().unique()
     several = (part["found"] > 1).any()
     quality = [column for column in QUALITY if several or column.key not in table_columns.OF_SEVERAL]
+    realism = table_columns.known(part, REALISM)
     draw = part["seeds"].any() and not _why_no_figures()
+    chosen, classes = choose(mine, part), table_columns.classes(mine)
+    main, *more = _figures(mine, list(legend), number, chosen) if draw else [None]
     return {
         "name": task,
         "anchor": f"task-{number}",
-        "finding": finding_of_task(part),
+        "finding": finding_of_task(part.rename(index=short_names(list(part.index)))),
+        "chosen": chosen,
+        "short": short_names(list(part.index)),
+        "core": {"columns": CORE, "lines": table_columns.lines(part, CORE)},
+        "main": main,
         "quality": {"columns": quality, "lines": table_columns.lines(part, quality)},
+        "realism": {"columns": realism, "lines": table_columns.lines(part, realism)},
         "cost": {"columns": COST, "lines": table_columns.lines(part, COST)},
-        "classes": table_columns.classes(mine),
+        "classes": classes,
+        "classes_alike": table_columns.all_alike(classes["lines"]) if classes else None,
         "unequal": len(asked) > 1,
         "methods": list(part.index),
-        "figures": _figures(mine, list(legend), number) if draw else [],
+        "figures": more,
         "heat_maps": _heat_maps(mine, list(legend), number) if draw else [],
     }
 
 
-def _figures(rows: pd.DataFrame, methods: Sequence[str], number: int) -> list[dict[str, Any]]:
-    """The pictures of a task with their captions, as SVG."""
+def _figures(rows: pd.DataFrame, methods: Sequence[str], number: int, chosen: Chosen) -> list[dict[str, Any]]:
+    """The pictures of a task with their captions, as SVG, the one that tells most first."""
+    wanted = chosen.winners
     drawn = [
         (
+            "rows",
+            plots.quality(rows, methods, wanted=wanted),
+            "Features changed on the queries that all methods solved, against the model rows a query costs, which are "
+            "on a logarithmic scale. Further down and to the left is better; who solves fewer queries than the best "
+            "has its share beside its name. A line joins one method at several budgets (bench --budgets).",
+        ),
+        (
             "tradeoff",
-            plots.tradeoff(rows, methods, legend=False),
+            plots.tradeoff(rows, methods, wanted=wanted, legend=False),
             "The share of queries solved when at most k features may change. Further up and to the left is better; "
             "bands are one standard deviation over seeds.",
         ),
         (
-            "pareto",
-            plots.pareto(rows, methods, legend=False),
-            "Each method's validity against the mean distance of its own valid counterfactuals; the dotted line joins "
-            "those that none beats in both. Bars are one standard deviation over seeds.",
-        ),
-        (
             "anytime",
-            plots.anytime(rows, methods, legend=False),
+            plots.anytime(rows, methods, wanted=wanted, legend=False),
             "The share of queries solved by searches that asked the model at most so many rows. Rows asked in fit are "
             "not in it; they stand in the table of cost.",
         ),
         (
-            "rows",
-            plots.quality(rows, methods, legend=False),
-            "Features changed on the queries that all methods solved, against the model rows a query costs. A line "
-            "joins one method at several budgets (bench --budgets). Further down and to the left is better.",
+            "pareto",
+            plots.pareto(rows, methods, wanted=wanted),
+            "Each method's validity against the mean distance of its own valid counterfactuals; the dotted line joins "
+            "those that none beats in both. Bars are one standard deviation over seeds.",
         ),
+        ("trade-offs", trade_offs(rows, methods, wanted=wanted), CAPTION),
     ]
     return [_figure(name, number, figure, caption) for name, figure, caption in drawn]
 
@@ -195,8 +216,13 @@ def _figure(name: str, number: int, figure: "Figure", caption: str) -> dict[str,
 def _legend(methods: Sequence[str]) -> dict[str, Any]:
     """How each method is drawn, for the legend of a page."""
     return {
-        method: {"colour": PAGE_COLOURS[style.colour], "marker": style.marker, "dashes": style.dashes}
-        for method, style in plots.method_styles(methods).items()
+        method: {
+            "colour": PAGE_COLOURS[style.colour],
+            "marker": style.marker,
+            "dashes": style.dashes,
+            "filled": style.filled,
+        }
+        for method, style in method_styles(methods).items()
     }
 
 
@@ -216,4 +242,4 @@ def _unsolved(rows: pd.DataFrame) -> list[dict[Hashable, Any]]:
     return counts.sort_values("count", ascending=False, kind="stable").to_dict("records")
 
 
-__all__ = ["explanation_page", "render", "write_report"]
+__all__ = ["render", "write_report"]

@@ -5,7 +5,8 @@ import re
 from html import escape
 from typing import TYPE_CHECKING
 
-from relax_plugin.pages.drawing import FAINT, INK, OKABE_ITO
+from relax_plugin.pages.drawing import FAINT, INK
+from relax_plugin.pages.palette import OKABE_ITO
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

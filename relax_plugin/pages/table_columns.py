@@ -30,6 +30,14 @@ QUALITY = [
         *("inside box", "neighbours", "found", "diversity"),
     )
 ]
+REALISM = [
+    SUMMARY[key]
+    for key in (
+        *("LOF outliers", "real LOF outliers", "IF outliers", "real IF outliers", "yNN", "real yNN"),
+        *("edge cells", "unseen cells", "probability", "lasting", "real lasting", "noise distance"),
+        *("cost", "percentile shift", "broken rules"),
+    )
+]
 OF_SEVERAL = ("found", "diversity")  # columns that say nothing where one counterfactual is asked for
 COST = [
     SUMMARY[key]
@@ -38,7 +46,13 @@ COST = [
         *("ms each", "in model", "instances", "seeds", "failed", "skipped"),
     )
 ]
+CORE = [SUMMARY[key] for key in ("validity", "L0 common", "L1 common", "rows", "training rows", "ms each", "fit s")]
 SHARE = SUMMARY["validity"]
+
+
+def known(part: pd.DataFrame, columns: Sequence[Number]) -> list[Number]:
+    """Those columns of which some method has a number."""
+    return [column for column in columns if part[column.key].notna().any()]
 
 
 def lines(part: pd.DataFrame, columns: Sequence[Number]) -> list[dict[str, Any]]:
@@ -72,6 +86,12 @@ def classes(task: pd.DataFrame) -> dict[str, Any] | None:
             for method in dict.fromkeys(table["method"])
         ],
     }
+
+
+def all_alike(lines: Sequence[dict[str, Any]]) -> str | None:
+    """What every measured cell of a table reads, if all read the same; such a table says nothing more."""
+    texts = {cell.text.partition(" ± ")[0] for line in lines for cell in line["cells"] if cell.value is not None}
+    return texts.pop() if len(texts) == 1 else None
 
 
 def overview(table: pd.DataFrame) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from relax_plugin.pages.drawing import CHARACTER, FAINT, INK, OKABE_ITO, as_written, figure_class
+from relax_plugin.pages.drawing import CHARACTER, FAINT, INK, as_written, figure_class
+from relax_plugin.pages.palette import OKABE_ITO
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,14 +6,12 @@ regularisation and the learning rate, is searched over a few values around the l
 
 import json
 import time
-from typing import Any
-
-import numpy as np
-import pandas as pd
-from sklearn.metrics import accuracy_score, root_mean_squared_error
-from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
+from typing import TYPE_CHECKING, Any
 
 from relax_plugin.evaluation.tasks import Task, load_task, split_task
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FOLDS = 10  # ReLAX §5.1
 
@@ -40,7 +38,7 @@ GRIDS = {
 COLUMNS = ["task", "seed", "parameters", "cv", "± cv", "chosen", "measure", "test", "training_rows", "seconds"]
 
 
-def tune(name: str, seed: int) -> pd.DataFrame:
+def tune(name: str, seed: int) -> "pd.DataFrame":
     """Cross-validate every candidate on the training rows; the best is tested on the rows held out.
 
     Returns
@@ -48,6 +46,11 @@ def tune(name: str, seed: int) -> pd.DataFrame:
     DataFrame with one row for each candidate
         `cv` is its mean accuracy or RMSE over the folds, `test` that of the chosen one, trained on all training rows.
     """
+    import numpy as np
+    import pandas as pd
+    from sklearn.metrics import accuracy_score, root_mean_squared_error
+    from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
+
     started = time.perf_counter()
     model, (X_train, X_test, y_train, y_test) = split_task(name, seed)
     regression = name.startswith("boston")
@@ -74,7 +77,7 @@ def tune(name: str, seed: int) -> pd.DataFrame:
     return frame[COLUMNS]
 
 
-def tuned_task(tuned: pd.DataFrame, name: str, seed: int) -> Task:
+def tuned_task(tuned: "pd.DataFrame", name: str, seed: int) -> Task:
     """The task with the hyper-parameters that cross-validation chose, from the frames of `tune` below each other."""
     mine = tuned[(tuned["task"] == name) & (tuned["seed"] == seed) & tuned["chosen"]]
     return load_task(name, seed, json.loads(mine["parameters"].iloc[0]))

@@ -3,17 +3,18 @@
 The full plan has five seeds. `quick` has two, and fewer rows for slow methods, fewer caps and fewer variants.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from relax_plugin.agent.config import AGENT_STEPS, ReLAXConfig
-from relax_plugin.evaluation.judge import Method, Unit
+from relax_plugin.errors import InputError
 from relax_plugin.evaluation.tasks import CORE_TASKS, Task
-from relax_plugin.goal import Goal
+from relax_plugin.evaluation.units import Method, Unit
 from relax_plugin.reproduction.models import GRIDS, tuned_task
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PAIRS = tuple(name for name in CORE_TASKS if not name.startswith("boston"))  # Figure 3
 SEEDS = (0, 1, 2, 3, 4)  # ReLAX §5.1: five repeats
@@ -64,8 +65,8 @@ PEERS = {
     "deepfool": Peer(200, 100, CAPS + NO_CAP, SOME_CAPS + NO_CAP),
     "grace": Peer(200, 100, CAPS, SOME_CAPS),
 }
-"""All methods of the registry but the control. The slow ones are given fewer rows, and ReLAX is compared with them on
-the same rows."""
+"""The methods of the registry at the last full run, but the control. The slow ones are given fewer rows, and ReLAX is
+compared with them on the same rows."""
 
 LOOK_INSIDE = frozenset({"feat-tweak", "focus", "deepfool", "grace", "mace"})
 """Methods that read the model itself; the paper counts MACE among the model-agnostic ones, so here it is in both."""
@@ -168,8 +169,18 @@ def models_needed(quick: bool) -> list[tuple[str, int]]:
     return [(name, seed) for seed in seeds_of(quick) for name in GRIDS]
 
 
-def task_of(case: Case, tuned: pd.DataFrame) -> Task:
+def chosen_cases(wanted: Sequence[Case], only: Sequence[str]) -> Sequence[Case]:
+    """The cases with one of the texts in their label; all, if there is no text."""
+    for text in only:
+        if text != "covid" and not any(text in case.label for case in wanted):
+            raise InputError(f"no case has {text!r} in its label; one is {wanted[0].label!r}.")
+    return [case for case in wanted if any(text in case.label for text in only)] if only else wanted
+
+
+def task_of(case: Case, tuned: "pd.DataFrame") -> Task:
     """The trained model of a case under the case's name, with the goal that the name tells."""
+    from relax_plugin.goal import Goal
+
     if case.part != "regression":
         return replace(tuned_task(tuned, case.task, case.seed), name=case.task)
     task = tuned_task(tuned, "boston/mlp", case.seed)

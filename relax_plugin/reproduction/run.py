@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import joblib
 import pandas as pd
@@ -30,6 +30,7 @@ from relax_plugin.reproduction.plan import (
     TUNING_SECONDS,
     Case,
     cases,
+    chosen_cases,
     models_needed,
     seeds_of,
     task_of,
@@ -37,7 +38,20 @@ from relax_plugin.reproduction.plan import (
 from relax_plugin.reproduction.results import TABLE_COLUMNS, TEXTS, results
 
 Say = Callable[[str], None]
+
+
+class Watcher(Protocol):
+    """Who is told what runs and how far it is: the live line of a terminal (`commands.live.Live`)."""
+
+    left: float | None  # seconds
+
+    def begins(self, of: int, name: str) -> None: ...
+
+    def ends(self, done: int, of: int, name: str) -> None: ...
+
+
 TABLES = ("models", *PARTS, "lore_sa")  # the last one by tests/hosts/time_of_lore_sa.py
+STUDY, TUNING = "the case study on COVID-19", "cross-validation of the models"  # what a watcher is told
 VERDICTS, VERDICTS_BEFORE = "verdicts", "verdicts_before"
 
 
@@ -109,6 +123,7 @@ def reproduce(
     say: Say,
     retry: bool = False,
     only: Sequence[str] = (),
+    watcher: Watcher | None = None,
 ) -> None:
     """Run what the folder does not hold yet, and write its tables, also if it is interrupted.
 
@@ -128,16 +143,19 @@ def reproduce(
     only : texts
         Run the cases with one of them in their label, and the case study if "covid" is one. Models and lines of other
         cases stay as the folder's tables have them, and the verdicts that it had are kept as those before.
+    watcher : Watcher, optional
+        Told what runs.
     """
     started = time.perf_counter()
     wanted, needed = cases(quick), models_needed(quick)
-    chosen = {(case.task, case.label, case.seed) for case in _chosen(wanted, only)}
+    chosen = {(case.task, case.label, case.seed) for case in chosen_cases(wanted, only)}
     kept = {part: folder.read(part) for part in PARTS if only and folder.has(part)}
     if only and not folder.units.exists():  # else this run goes on with one that was interrupted
         folder.remember_verdicts()
     folder.units.mkdir(parents=True, exist_ok=True)
     folder.notes.add({"command": command, "started": now(), "commit": commit(), **environment()})
-    tuned = _models(folder, needed, jobs, say, folder.read("models") if only and folder.has("models") else None)
+    before = folder.read("models") if only and folder.has("models") else None
+    tuned = _models(folder, needed, jobs, say, before, watcher)
     folder.write("models", tuned)
     by_key = {(case.task, case.label, case.seed): case for case in wanted}
     units = [case.unit(task) for case, task in _with_tasks(wanted, tuned)]
@@ -146,24 +164,23 @@ def reproduce(
     open_ = [by_key[unit.key] for unit in to_run if not store.done(unit, retry=retry)]
     clock = Clock(sum(case.expected_seconds for case in open_), jobs)
     say(f"{len(open_)} of {len(to_run)} cases are still to be run, in about {clock.minutes:.0f} minutes.")
-    progress = _progress(by_key, clock, say)
+    progress = Progress(by_key, clock, say, watcher)
     try:
         run_units(to_run, folder.units, limit=LIMIT, jobs=jobs, retry=retry, command=command, progress=progress)
     finally:
-        for part, frame in results(wanted, store.rows_of(units), kept).items():
+        # What was not run, or was interrupted, is as the tables had it: `kept`.
+        for part, frame in results(wanted, store.rows_of(store.stored(units)), kept).items():
             folder.write(part, frame)
-    studied = run_studies(folder.units / "covid", seeds_of(quick), jobs, say) if not only or "covid" in only else {}
+    studied: dict[str, pd.DataFrame] = {}
+    if not only or "covid" in only:
+        if watcher is not None:
+            watcher.begins(1, STUDY)
+        studied = run_studies(folder.units / "covid", seeds_of(quick), jobs, say)
+        if watcher is not None:
+            watcher.ends(1, 1, STUDY)
     for name, frame in studied.items():
         folder.write(f"covid_{name}", frame)
     folder.notes.complete({"finished": now(), "seconds": round(time.perf_counter() - started)})
-
-
-def _chosen(wanted: Sequence[Case], only: Sequence[str]) -> Sequence[Case]:
-    """The cases with one of the texts in their label; all, if there is no text."""
-    for text in only:
-        if text != "covid" and not any(text in case.label for case in wanted):
-            raise InputError(f"no case has {text!r} in its label; one is {wanted[0].label!r}.")
-    return [case for case in wanted if any(text in case.label for text in only)] if only else wanted
 
 
 def expected_minutes(quick: bool, jobs: int) -> float:
@@ -175,7 +192,12 @@ def expected_minutes(quick: bool, jobs: int) -> float:
 
 
 def _models(
-    folder: Folder, needed: Sequence[tuple[str, int]], jobs: int, say: Say, kept: pd.DataFrame | None
+    folder: Folder,
+    needed: Sequence[tuple[str, int]],
+    jobs: int,
+    say: Say,
+    kept: pd.DataFrame | None,
+    watcher: Watcher | None,
 ) -> pd.DataFrame:
     """The tuned models, each stored as soon as it is there; those that an earlier run chose among the same are kept."""
     cache = Cache(folder.units / "models")
@@ -186,11 +208,15 @@ def _models(
             if frame["parameters"].tolist() == candidates and not cache.has(_stored_as(name, seed)):
                 cache.write(_stored_as(name, seed), frame)
     missing = [case for case in needed if not cache.has(_stored_as(*case), partial(_check_tuned, *case))]
+    if watcher is not None and missing:
+        watcher.begins(len(missing), TUNING)
     for done, frame in enumerate(schedule(_tune, missing, jobs=jobs), start=1):
         name, seed = str(frame["task"].iloc[0]), int(frame["seed"].iloc[0])
         cache.write(_stored_as(name, seed), frame)
         chosen = frame[frame["chosen"]].iloc[0]
         say(f"[model {done}/{len(missing)}] {name}, seed {seed}: {chosen['measure']} {chosen['test']:.3f}")
+        if watcher is not None:
+            watcher.ends(done, len(missing), TUNING if done == len(missing) else "")
     return pd.DataFrame(pd.concat([cache.read(_stored_as(*case)) for case in needed], ignore_index=True))
 
 
@@ -220,14 +246,28 @@ def _with_tasks(wanted: Sequence[Case], tuned: pd.DataFrame) -> list[tuple[Case,
     return [(case, tasks[case.task, case.seed]) for case in wanted]
 
 
-def _progress(by_key: dict[tuple[str, str, int], Case], clock: Clock, say: Say) -> Callable[..., None]:
-    def progress(done: int, total: int, unit: Unit, rows: list[Row]) -> None:
-        clock.tick(by_key[unit.key].expected_seconds)
+class Progress:
+    """Says in a line how each case went, and tells a watcher what runs and how long it may still take."""
+
+    def __init__(
+        self, by_key: dict[tuple[str, str, int], Case], clock: Clock, say: Say, watcher: Watcher | None
+    ) -> None:
+        self.by_key, self.clock, self.say, self.watcher = by_key, clock, say, watcher
+
+    def started(self, of: int, unit: Unit) -> None:
+        if self.watcher is not None:
+            self.watcher.left = 60.0 * self.clock.minutes
+            self.watcher.begins(of, _name(unit))
+
+    def __call__(self, done: int, total: int, unit: Unit, rows: list[Row]) -> None:
+        self.clock.tick(self.by_key[unit.key].expected_seconds)
+        if self.watcher is not None:
+            self.watcher.left = None if done == total else 60.0 * self.clock.minutes
+            self.watcher.ends(done, total, _name(unit))
         state = rows[0]["state"]
         told = f"{sum(row['valid'] for row in rows)} of {len(rows)} solved" if state == "ok" else state
-        say(
-            f"[{done}/{total}] {unit.task_name}, seed {unit.seed}, {unit.method.label}: {told}; "
-            f"{clock.minutes:.0f} min left"
-        )
+        self.say(f"[{done}/{total}] {_name(unit)}: {told}; {self.clock.minutes:.0f} min left")
 
-    return progress
+
+def _name(unit: Unit) -> str:
+    return f"{unit.task_name}, seed {unit.seed}, {unit.method.label}"

@@ -82,6 +82,7 @@ class ActionTable:
         """What actions in these rows set their features to: rounded to the feature's grid and within its bounds."""
         feature, sign, category = self.feature[taken], self.sign[taken], self.category[taken]
         origin, low, high = start[rows, feature], span[0][rows, feature], span[1][rows, feature]
+        origin = np.where(origin == limits.missing_codes[feature], low, origin)  # what is missing is filled from there
         step, whole = limits.grid.step[feature], limits.grid.step[feature] > 0
         if self.style == "directional":
             magnitude = np.clip(magnitude, LEAST_MAGNITUDE, 1.0)

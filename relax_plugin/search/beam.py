@@ -91,7 +91,8 @@ def guided_search(problem: Problem, ranker: Ranker, observer: Observer, budget: 
     """The best candidate of each query, and whether it meets the goal.
 
     Depth by depth, each query's beam is widened by the actions ranked highest, all queries in one model call. A query
-    stops at the first depth with a valid candidate: fewer changes come first. The rest is decided by distance.
+    stops at the first depth with a valid candidate: fewer changes come first. The rest is decided by distance. Where
+    that is what counts, a query goes on from states that are closer than its best answer, while rows are left.
     """
     best, met, closest = problem.start.copy(), np.zeros(len(problem), dtype=bool), problem.gap.copy()
     zeros = np.zeros(len(problem))
@@ -121,9 +122,16 @@ def guided_search(problem: Problem, ranker: Ranker, observer: Observer, budget: 
         solved = np.unique(children.owner[reached])
         if len(solved):
             chosen = shortlist(problem, children.take(np.flatnonzero(reached)), budget)
-            best[solved], met[solved] = finish(problem, chosen, budget), True
-        children = children.take(np.flatnonzero(~met[children.owner]))
-        _keep_closest(best, closest, children)
+            rows = finish(problem, chosen, budget)
+            better = ~met[solved] | (problem.distance(rows, solved) < problem.distance(best[solved], solved))
+            best[solved[better]], met[solved] = rows[better], True
+        open_ = ~met[children.owner]
+        _keep_closest(best, closest, children.take(np.flatnonzero(open_)))
+        if problem.by_distance:
+            bar = problem.distance(best, everyone)[children.owner]
+            closer = problem.distance(children.episodes.values, children.owner) < bar
+            open_ |= ~reached & closer & (problem.spent < budget.spendable)[children.owner]
+        children = children.take(np.flatnonzero(open_))
         nodes = children.take(strongest(children, budget.beam, problem.blackbox.has_scores))
     return best, met
 
@@ -140,7 +148,8 @@ def expand(problem: Problem, nodes: Beam, ranker: Ranker, observer: Observer, br
     parent, rank = np.nonzero(np.isfinite(np.take_along_axis(value, top, axis=1)))
     taken = top[parent, rank]
     on_policy = nodes.on_policy[parent] & (rank == 0)
-    as_ranked = on_policy | (observer.actions.style == "signed") | nodes.episodes.goal.two_sided | ranker.exact
+    as_ranked = on_policy | (observer.actions.style == "signed") | ranker.exact
+    as_ranked = as_ranked | nodes.episodes.goal.two_sided[parent]
     extent = np.where(as_ranked, magnitude[parent, taken], 1.0)
     episodes = observer.change(nodes.episodes.take(parent), taken, extent)
     owner = nodes.owner[parent]
@@ -166,11 +175,10 @@ def shortlist(problem: Problem, valid: Beam, budget: Budget) -> Beam:
 
 
 def finish(problem: Problem, chosen: Beam, budget: Budget) -> Values:
-    """Shorten the shortlisted candidates and keep each owner's sparsest, then closest; rows in the order of owners."""
+    """Shorten the shortlisted candidates and keep each owner's best; rows in the order of owners."""
     most_rows = np.full(len(problem), budget.spendable)
     values = bisect(problem, chosen.episodes.values, chosen.owner, chosen.worth, HALVINGS, most_rows)
-    changes = problem.changed(values, chosen.owner).sum(axis=1)
-    order = np.lexsort((problem.distance(values, chosen.owner), changes, chosen.owner))
+    order = np.lexsort((*problem.ranks(values, chosen.owner), chosen.owner))
     return values[order[np.unique(chosen.owner[order], return_index=True)[1]]]
 
 

@@ -18,7 +18,7 @@ MOST_FROZEN_SETS = 64  # kept in mind for each query: with every answer there ma
 
 
 def fill_slots(problem: Problem, n: int, solve: Solver, further: Solver | None = None) -> Proposals:
-    """Up to n counterfactuals a query, each *another* answer than the others; few changes first, then the closest.
+    """Up to n counterfactuals a query, each *another* answer than the others; the best first, as the objective says.
 
     - None contains another: changes all the features that another one changes, and more.
     - None is a near copy of another: if two change the same features, one of them chooses another category, moves a
@@ -50,7 +50,7 @@ def fill_slots(problem: Problem, n: int, solve: Solver, further: Solver | None =
             else:
                 searches[query].give_up(question)
     for query, search in enumerate(searches):
-        best_first = sorted(search.answers, key=lambda answer: (len(answer.features), answer.distance))
+        best_first = sorted(search.answers, key=lambda answer: answer.rank(problem.by_distance))
         for slot, answer in enumerate(best_first):
             made.values[query, slot], made.stage[query, slot] = answer.values, answer.stage
             made.offered[query, slot] = True
@@ -65,9 +65,14 @@ class Answer(NamedTuple):
     distance: float
     stage: str
 
+    def rank(self, by_distance: bool) -> tuple[float, float]:
+        """What sorts answers: few changes first, then the closest; or the other way round."""
+        changes = len(self.features)
+        return (self.distance, changes) if by_distance else (changes, self.distance)
+
     @classmethod
     def of(cls, values: Values, moved: Values, stage: str) -> "Answer":
-        """The answer that moves each feature by so many standard deviations."""
+        """The answer that moves each feature by so much, at its price."""
         features = np.argsort(-moved, kind="stable")[: np.count_nonzero(moved)]
         return cls(values, tuple(features.tolist()), float(moved.sum()), stage)
 

@@ -42,16 +42,18 @@ class Neighbours:
         for first in range(0, len(problem), size):
             yield np.arange(first, min(first + size, len(problem)))
 
-    def distances(self, problem: Problem, index: Integers) -> Floats:
+    def distances(self, problem: Problem, index: Integers, unit: Floats | None = None) -> Floats:
         """From some queries to every row (queries, rows), over the features that may change.
 
         Filled in piece by piece: what is needed on the way, above all the columns of categories, would be far larger.
+        A `unit` of each number may be given, in place of its standard deviation.
         """
         movable = np.asarray(~np.broadcast_to(problem.limits.frozen, problem.start.shape).all(axis=0))
-        queries = _l1_columns(problem.space, problem.start[index], movable)
+        gaps = self._gaps(problem.space) or bool((problem.start[index] == problem.space.missing_codes).any())
+        queries = _l1_columns(problem.space, problem.start[index], movable, gaps, unit)
         distance = np.empty((len(index), len(self)))
         for rows in self._chunks():
-            columns = _l1_columns(problem.space, self.rows[rows], movable)
+            columns = _l1_columns(problem.space, self.rows[rows], movable, gaps, unit)
             distance[:, rows] = pairwise_distances(queries, columns, metric="manhattan")
         return distance
 
@@ -64,6 +66,9 @@ class Neighbours:
                 len(index), -1
             )
         return met
+
+    def _gaps(self, space: FeatureSpace) -> bool:
+        return any(bool((self.rows[rows] == space.missing_codes).any()) for rows in self._chunks())
 
     def _chunks(self) -> Iterator[slice]:
         for first in range(0, len(self), TRAINING_CHUNK):
@@ -99,18 +104,23 @@ class AnsweredRows:
             self.known[asked] = True
 
     def nearest(
-        self, problem: Problem, count: int, most_rows: Integers | None = None, promising_first: bool = False
+        self,
+        problem: Problem,
+        count: int,
+        most_rows: Integers | None = None,
+        promising_first: bool = False,
+        unit: Floats | None = None,
     ) -> tuple[Integers, Integers]:
         """Positions of the rows that meet each query's goal (queries, count), nearest first; and how many there are.
 
         Of equally far ones the first. Rows not asked about yet are asked, nearest first, until `count` of them meet
         the goal, or the query has spent its `most_rows`. With `promising_first` those come first, in asking and in
-        the order, that the world model expects to meet the goal.
+        the order, that the world model expects to meet the goal. `unit` is that of `Neighbours.distances`.
         """
         count = min(count, len(self.neighbours))
         order, available = np.zeros((len(problem), count), dtype=np.int64), np.zeros(len(problem), dtype=np.int64)
         for index in self.neighbours.pieces(problem) if count else ():
-            distance = self.neighbours.distances(problem, index)
+            distance = self.neighbours.distances(problem, index, unit)
             if promising_first and self.expected is not None:
                 self.guess = self.expected(self.neighbours.rows) if self.guess is None else self.guess
                 distance += (1.0 + distance.max()) * ~self.neighbours.meet(problem, index, self.guess)
@@ -120,6 +130,21 @@ class AnsweredRows:
             order[index] = _smallest(distance, count)
             available[index] = np.minimum(np.isfinite(distance).sum(axis=1), count)
         return order, available
+
+    def expected_nearest(self, problem: Problem, count: int) -> Integers:
+        """Positions of the nearest rows that the world model expects to meet each query's goal (queries, count).
+
+        Nothing is asked. Where fewer are expected to, the nearest others follow.
+        """
+        assert self.expected is not None
+        count = min(count, len(self.neighbours))
+        order = np.zeros((len(problem), count), dtype=np.int64)
+        self.guess = self.expected(self.neighbours.rows) if self.guess is None else self.guess
+        for index in self.neighbours.pieces(problem) if count else ():
+            distance = self.neighbours.distances(problem, index)
+            distance += (1.0 + distance.max()) * ~self.neighbours.meet(problem, index, self.guess)
+            order[index] = _smallest(distance, count)
+        return order
 
     def _ask_in_order(
         self, problem: Problem, index: Integers, distance: Floats, count: int, most_rows: Integers
@@ -145,7 +170,7 @@ class AnsweredRows:
 def _met(problem: Problem, query: Integers, answers: Answer, row: Integers) -> Booleans:
     """Whether the answer to each row meets the goal of each query, pair by pair."""
     goal = problem.goal.take(query)
-    return goal.met(answers.take(row) if goal.min_probability is not None else Answer(answers.output[row]))
+    return goal.met(answers.take(row) if goal.needs_scores else Answer(answers.output[row]))
 
 
 def _smallest(keys: Floats, count: int) -> Integers:
@@ -157,9 +182,20 @@ def _smallest(keys: Floats, count: int) -> Integers:
     return np.asarray(column[order[firsts[:, None] + np.arange(count)]])
 
 
-def _l1_columns(space: FeatureSpace, values: Values, movable: Booleans) -> Floats:
-    """Columns whose Manhattan distance is that of the space over movable features: numbers, and halved indicators."""
-    columns = [values[:, ~space.is_categorical] / space.scale[~space.is_categorical] * movable[~space.is_categorical]]
+def _l1_columns(
+    space: FeatureSpace, values: Values, movable: Booleans, gaps: bool, unit: Floats | None = None
+) -> Floats:
+    """Columns whose Manhattan distance is that of the space over movable features: numbers, and halved indicators.
+
+    With `gaps` a missing number lies at the mean, and one farther: what it is worth cannot be told by one column.
+    """
+    numbers, weight = ~space.is_categorical, movable * space.prices
+    unit = space.scale if unit is None else unit
+    missing = values[:, numbers] == space.missing_codes[numbers]
+    known = np.where(missing, space.mean[numbers], values[:, numbers])
+    columns = [known / unit[numbers] * weight[numbers]]
+    if gaps:
+        columns.append(missing * weight[numbers])
     for j in np.flatnonzero(space.is_categorical):
-        columns.append(0.5 * movable[j] * (values[:, [j]] == np.arange(len(space.features[j].categories))))
+        columns.append(0.5 * weight[j] * (values[:, [j]] == np.arange(len(space.features[j].categories))))
     return np.concatenate(columns, axis=1)

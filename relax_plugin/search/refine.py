@@ -29,7 +29,9 @@ def most_rows_of_refining(changes: Integers) -> Integers:
 
 
 def revert(problem: Problem, values: Values, owner: Integers) -> tuple[Values, Floats]:
-    """Keep, of each candidate's changes, the smallest subset that still meets the goal; of equal ones the closest.
+    """Keep, of each candidate's changes, the best subset that still meets the goal.
+
+    That is the smallest one and of equal ones the closest, or the closest one, as the objective says.
 
     Also returns what each change is worth (candidates, features): how far from the goal the candidate would be
     without it, per unit of distance, read off the same answers; NaN where that is not known.
@@ -60,7 +62,7 @@ def revert(problem: Problem, values: Values, owner: Integers) -> tuple[Values, F
     removed = np.argmax(values[parent[without_one]] != candidates[without_one], axis=1)
     worth[parent[without_one], removed] = gap[without_one]
     worth /= np.maximum(problem.space.distances(values, start), 1e-12)
-    order = np.lexsort((problem.distance(candidates, owner[parent]), size, parent))
+    order = np.lexsort((*problem.ranks(candidates, owner[parent]), parent))
     order = order[met[order]]
     first = order[np.unique(parent[order], return_index=True)[1]]
     best = values.copy()
@@ -73,10 +75,10 @@ def undo(
 ) -> tuple[Values, Floats]:
     """Undo, one at a time, the change whose removal leaves the goal best met, while more than `down_to` are left.
 
-    Cheaper than testing all subsets: as many rows as changes for each one undone. Where labels are all there is, the
-    first change that may be undone is as good as any, and a few are asked about at a time. Returns worth as `revert`
-    does. With `most_rows` (one a query) candidates that their query cannot pay for any longer, the last ones, stay as
-    they are.
+    Where distance is what counts, it is the dearest of those without which the goal is met. Cheaper than testing all
+    subsets: as many rows as changes for each one undone. Where labels are all there is, the first change that may be
+    undone is as good as any, and a few are asked about at a time. Returns worth as `revert` does. With `most_rows` (one
+    a query) candidates that their query cannot pay for any longer, the last ones, stay as they are.
     """
     values, start = values.copy(), problem.start[owner]
     worth = np.full(values.shape, np.nan)
@@ -96,7 +98,7 @@ def undo(
         met, gap = problem.judge(candidates, owner[active][row])
         distance = problem.space.distances(values[active], start[active])[row, feature]
         worth[active[row], feature] = gap / np.maximum(distance, 1e-12)
-        order = np.lexsort((gap, ~met, row))
+        order = np.lexsort((np.where(met, -distance, gap) if problem.by_distance else gap, ~met, row))
         best = order[np.unique(row[order], return_index=True)[1]]
         undone = met[best]
         values[active[undone]] = candidates[best][undone]
@@ -110,8 +112,9 @@ def undo_many(problem: Problem, values: Values, owner: Integers, most_rows: Inte
     """Undo changes many at a time, until none of those left can be undone or the rows of its query are spent.
 
     A round asks about every change undone alone, then about all that may be, half of them, a quarter, ... undone
-    together: first those without which the goal is best met, and of equal ones the shortest. So it takes few calls,
-    and a few rows a change, where `undo` takes as many as there are changes for each.
+    together: first those without which the goal is best met, and of equal ones the shortest; where distance is what
+    counts, the dearest. So it takes few calls, and a few rows a change, where `undo` takes as many as there are changes
+    for each.
     """
     values, start = values.copy(), problem.start[owner]
     active = np.flatnonzero((values != start).sum(axis=1) > 1)
@@ -124,7 +127,7 @@ def undo_many(problem: Problem, values: Values, owner: Integers, most_rows: Inte
         alone[np.arange(len(row)), feature] = start[active][row, feature]
         met, gap = problem.judge(alone, owner[active][row])
         length = problem.space.distances(values[active], start[active])[row, feature]
-        order = np.lexsort((length, gap, ~met, row))
+        order = np.lexsort((gap, -length, ~met, row) if problem.by_distance else (length, gap, ~met, row))
         turn = np.full((len(active), values.shape[1]), values.shape[1])  # at which each change is undone
         turn[row[order], feature[order]] = np.arange(len(row)) - np.searchsorted(row, row)
         able = np.bincount(row[met], minlength=len(active))
@@ -177,7 +180,8 @@ def bisect(
     for turn in range(int(changed.sum(axis=1).max(initial=0))):
         feature = order[:, turn]
         concerned = everyone[changed[everyone, feature]]
-        active = concerned[~problem.space.is_categorical[feature[concerned]]]
+        at = feature[concerned]
+        active = concerned[~problem.space.jumps(at, start[concerned, at], values[concerned, at])]
         failed = start[everyone, feature]  # the nearest value known not to meet the goal
         if most_rows is not None:
             turns_left = changed[active].sum(axis=1) - turn
@@ -200,6 +204,7 @@ def bisect(
             active, trial, middle = active[between], trial[between], middle[between]
             if len(active) == 0:
                 break
+            trial = _mended(problem, trial, values[active], owner[active])
             met, _ = problem.judge(trial, owner[active])
             values[active[met]] = trial[met]
             failed[active[~met]] = middle[~met]
@@ -211,6 +216,15 @@ def bisect(
             met, _ = problem.judge(without, owner[doubtful])
             values[doubtful[met]] = without[met]
     return values
+
+
+def _mended(problem: Problem, trial: Values, values: Values, owner: Integers) -> Values:
+    """The trials, and where rules make another column go along, what is no farther than before; else as they are."""
+    if problem.rules is None:
+        return trial
+    mended = problem.mended(trial, owner)
+    farther = problem.distance(mended, owner) >= problem.distance(values, owner)
+    return np.where(farther[:, None], trial, mended)
 
 
 def _may_win(

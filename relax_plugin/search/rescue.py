@@ -71,7 +71,7 @@ class Rescue:
                 made.offered[open_[queries[solved]], 0] = True
                 made.stage[open_[queries[solved]], 0] = stage
         for query in np.flatnonzero(np.isfinite(enough) & (enough > problem.max_changes)):
-            note = f"none was found within {problem.max_changes} changes; {enough[query]:.0f} would do"
+            note = f"{problem.none} was found within {problem.max_changes} changes; {enough[query]:.0f} would do"
             made.note[open_[query]] = note
 
     def _near_rows(self, problem: Problem, most_rows: Integers) -> tuple[Values, Booleans]:
@@ -106,7 +106,7 @@ class Rescue:
         promising_first: bool,
         take_back: Callable[[Problem, Values, Integers, Integers], Values],
     ) -> tuple[Values, Booleans]:
-        """The sparsest, then closest valid row made of near rows of the goal: a few, more while none is sparse enough.
+        """The best valid row made of near rows of the goal: a few, more while none is sparse enough.
 
         At most half of the rows that are left are spent on asking which training rows are of the goal.
         """
@@ -122,7 +122,9 @@ class Rescue:
             values, owner = _valid(part, values, owner, left)
             values = take_back(part, values, owner, left)
             size = part.changed(values, owner).sum(axis=1)
-            ranked = np.lexsort((part.distance(values, owner), size, owner))
+            # Of those within the limit the best, as the objective says; of others the sparsest.
+            over = np.where(size > problem.max_changes, size, 0)
+            ranked = np.lexsort((*part.ranks(values, owner), over, owner))
             first = ranked[np.unique(owner[ranked], return_index=True)[1]]
             first = first[size[first] < changes[open_[owner[first]]]]
             best[open_[owner[first]]], changes[open_[owner[first]]] = values[first], size[first]
@@ -131,7 +133,7 @@ class Rescue:
 
 def _valid(problem: Problem, values: Values, owner: Integers, most_rows: Integers) -> tuple[Values, Integers]:
     """The rows moved within the limits that meet the goal, each once, as far as their query can pay for asking."""
-    values = problem.limits.take(owner).project(values, problem.start[owner])
+    values = problem.within_limits(values, owner)
     _, first = np.unique(np.column_stack([owner, values]), axis=0, return_index=True)
     first = np.sort(first[(values[first] != problem.start[owner[first]]).any(axis=1)])
     values, owner = values[first], owner[first]

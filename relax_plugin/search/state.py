@@ -55,6 +55,10 @@ class Observer:
         self.max_changes = max_changes
         self.gap_scale = gap_scale
 
+    def over(self, space: FeatureSpace) -> "Observer":
+        """The same with the prices of another space with the same features."""
+        return Observer(space, self.actions, self.max_changes, self.gap_scale)
+
     def observe(self, episodes: Episodes) -> np.ndarray[Any, np.dtype[np.float32]]:
         """States as rows of numbers: x_t standardised, f_t, the room for each change, changes left, goal and answer."""
         seen = self.actions.moved

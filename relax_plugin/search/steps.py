@@ -10,6 +10,8 @@ import pandas as pd
 from relax_plugin.arrays import Floats, Integers, Values
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.errors import InputError, NotFittedError
+from relax_plugin.features import FeatureSpace
+from relax_plugin.reading.words import row_name
 from relax_plugin.results import Counterfactuals, shown
 
 MOST_CHANGES = 50  # that are put in order: the model is asked half the square of it
@@ -85,7 +87,7 @@ def model_of(result: Counterfactuals, explainer: Any) -> BlackBox:
 def ordered_steps(result: Counterfactuals, blackbox: BlackBox, query: int, cf_id: int) -> Steps:
     """The steps of one counterfactual, put in order by asking the model."""
     features = np.flatnonzero(result.values[query, cf_id] != result.start[query])
-    heading = f"Query {query}: "
+    heading = f"{row_name(result, query)}: "
     if not result.found[query, cf_id]:
         heading += f"no counterfactual{f' {cf_id}' * (cf_id > 0)}; {result.status[query, cf_id]}."
         return Steps(_frame(result, query, cf_id, features[:0], [], []), "", np.nan, heading, "", 0)
@@ -174,15 +176,25 @@ def _frame(result: Counterfactuals, query: int, cf_id: int, order: Any, scores: 
     changes = result.changes().query("query_id == @query and cf_id == @cf_id")
     cells = {feature: ends for feature, *ends in changes[["feature", "from", "to"]].itertuples(index=False)}
     columns: dict[str, list[Any]] = {"step": [], "feature": [], "from": [], "to": [], "answer": list(answers)}
+    row, end, space = result.start[query].copy(), result.values[query, cf_id], result.space
     for j in order:
-        name, (old, new) = result.space.names[j], cells[result.space.names[j]]
-        verb = "set" if result.space.is_categorical[j] else "raise" if new > old else "lower"
-        words = f"{verb} {name} from {shown(old)} to {shown(new)}"
+        name, (old, new) = space.names[j], cells[space.names[j]]
+        verb = "set" if space.jumps(j, row[j], end[j]) else "raise" if new > old else "lower"
+        row[j] = end[j]
+        words = f"{verb} {name} from {shown(old)} to {shown(new)}{_following(space, j, row)}"
         for column, cell in zip(("step", "feature", "from", "to"), (words, name, old, new), strict=True):
             columns[column].append(cell)
     frame = pd.DataFrame({column: pd.Series(cells, dtype=object) for column, cells in columns.items()})
     frame.insert(4, "score", np.array(scores, dtype=np.float64))
     return frame
+
+
+def _following(space: FeatureSpace, feature: int, row: Values) -> str:
+    """What derived columns become by a step: they follow, and are no steps of their own."""
+    cells = space.cells(row[None])
+    names = [name for name, inputs in space.inputs_of_derived.items() if feature in inputs]
+    told = " and ".join(f"{name} becomes {shown(float(cells[name][0]))}" for name in names)
+    return f" ({told})" if told else ""
 
 
 def _brief(score: float) -> str:

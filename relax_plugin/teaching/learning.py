@@ -16,8 +16,9 @@ from relax_plugin.blackbox import BlackBox
 from relax_plugin.errors import InputError
 from relax_plugin.evaluation.tasks import Task
 from relax_plugin.pages.drawing import INK, as_written, figure_class
+from relax_plugin.pages.palette import series_styles
 from relax_plugin.pages.plane import LEGEND, draw_regions
-from relax_plugin.pages.plots import band, label_axes, method_styles
+from relax_plugin.pages.plots import band, label_axes
 from relax_plugin.search.state import Episodes
 from relax_plugin.teaching.rollouts import draw_paths, environment_of, episodes_picture, follow, outcome, policy_of
 from relax_plugin.teaching.slider import Slider
@@ -31,7 +32,7 @@ CURVES = (4.0, 3.1)  # inches of a panel of learning curves
 
 
 class WatchedReLAX(ReLAX):
-    """ReLAX that remembers the weights of its agent at every validation, and is the same in everything else.
+    """ReLAX that remembers the weights of its agent whenever its validity is told, and is the same in everything else.
 
     Attributes
     ----------
@@ -43,13 +44,19 @@ class WatchedReLAX(ReLAX):
         self._seen: list[dict[str, Tensor]] = []
         super()._fit(values, rng)
         untrained = Agent(self.agent_.inputs, self.agent_.actions, self.config_, self.seed)
-        steps = [int(row["step"]) for row in self.history_.rows]
+        steps = [int(row["step"]) for row in self.history_.rows if not np.isnan(row["validity"])]
         # Ctrl-C in a validation leaves weights without a row of the history.
         self.snapshots_ = {0: untrained.weights_by_name(), **dict(zip(steps, self._seen, strict=False))}
 
     def _validate(self, world: BlackBox, checks: Episodes) -> dict[str, float]:
         self._seen.append(self.agent_.weights_by_name())
         return super()._validate(world, checks)
+
+    def kept(self) -> int:
+        """Training steps of the agent that was kept: the best of the validations."""
+        # A row without an objective only tells how training goes, and chooses nothing.
+        judged = [row for row in self.history_.rows if not np.isnan(row["objective"])]
+        return int(max(judged, key=lambda row: row["objective"], default={"step": 0})["step"])
 
     @contextmanager
     def at(self, step: int) -> Iterator["WatchedReLAX"]:
@@ -104,7 +111,9 @@ def small_multiples(task: Task, paths: pd.DataFrame, moments: Sequence[int] | No
         part = paths[paths["trained"] == moment]
         draw_regions(axes, task)
         draw_paths(axes, task, part)
-        axes.set_title(f"{_named(moment)}\n{outcome(part)}".replace(" meet the goal", " met"), fontsize=8.5, color=INK)
+        axes.set_title(
+            f"{moment_name(moment)}\n{outcome(part)}".replace(" meet the goal", " met"), fontsize=8.5, color=INK
+        )
         axes.label_outer()
         handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     for empty in panels.flat[len(moments) :]:
@@ -117,8 +126,8 @@ def small_multiples(task: Task, paths: pd.DataFrame, moments: Sequence[int] | No
 def learning_slider(task: Task, paths: pd.DataFrame) -> Slider:
     """The same queries at every moment of training, to be leafed through."""
     moments = list(dict.fromkeys(paths["trained"]))
-    figures = [episodes_picture(task, paths[paths["trained"] == moment], _named(moment)) for moment in moments]
-    return Slider(figures, [_named(moment) for moment in moments], "How the agent learns")
+    figures = [episodes_picture(task, paths[paths["trained"] == moment], moment_name(moment)) for moment in moments]
+    return Slider(figures, [moment_name(moment) for moment in moments], "How the agent learns")
 
 
 def learning_curves(histories: pd.DataFrame, columns: Sequence[str] = ("return", "validity")) -> "Figure":
@@ -132,11 +141,11 @@ def learning_curves(histories: pd.DataFrame, columns: Sequence[str] = ("return",
     columns : sequence of str
         Of the History.
     """
-    styles = method_styles(list(dict.fromkeys(histories["setting"])))
+    styles = series_styles(list(dict.fromkeys(histories["setting"])))
     figure = figure_class()(figsize=(CURVES[0] * len(columns), CURVES[1] + 0.5), layout="constrained")
     for axes, column in zip(figure.subplots(1, len(columns), squeeze=False)[0], columns, strict=True):
         for setting, part in histories.groupby("setting", sort=False):
-            table = part.pivot(index="step", columns="seed", values=column)
+            table = part.pivot(index="step", columns="seed", values=column).dropna(how="all")  # only at validations
             curves, style = list(table.T.to_numpy()), styles[str(setting)]
             band(axes, table.index.to_numpy(), curves, str(setting), style, share=column == "validity")
         label_axes(axes, "training step", column.replace("_", " "), share=column == "validity")
@@ -148,7 +157,8 @@ def learning_curves(histories: pd.DataFrame, columns: Sequence[str] = ("return",
     return as_written(figure)
 
 
-def _named(moment: int) -> str:
+def moment_name(moment: int) -> str:
+    """A moment of training in words."""
     return f"after {moment} training steps" if moment else "untrained"
 
 

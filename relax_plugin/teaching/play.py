@@ -4,9 +4,7 @@ Nothing of the method is written down here a second time: the steps and their re
 the values those of `Agent.evaluate`, and the answers those of the explainers of the registry. The page only shows them.
 """
 
-import base64
 import copy
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,26 +14,27 @@ import pandas as pd
 from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.agent.environment import CounterfactualEnv
 from relax_plugin.agent.explainer import ReLAX
-from relax_plugin.agent.pdqn import Agent
 from relax_plugin.agent.policy_tree import PolicyTree
 from relax_plugin.arrays import Booleans, Floats
 from relax_plugin.base import CounterfactualExplainer
-from relax_plugin.errors import InputError
 from relax_plugin.evaluation.tasks import Task
 from relax_plugin.evaluation.toy import MODELS, TRAINING_ROWS, toy_task
 from relax_plugin.pages.html import script_data, template
 from relax_plugin.registry import make_explainer
 from relax_plugin.results import Counterfactuals
 from relax_plugin.search.state import Episodes
+from relax_plugin.teaching.learning import WatchedReLAX, moment_name
+from relax_plugin.teaching.packing import packed
 from relax_plugin.teaching.rollouts import action_names
 from relax_plugin.world_model.layers import one_thread
 
 SPACING = 1.0  # thousand of income and of debt between two points of the grid
 UNITS = {"income": "thousand a year", "debt": "thousand"}
-AGENTS = ("before", "after")  # training
 EFFORTS: tuple[Literal["policy", "refined"], ...] = ("policy", "refined")
-FINEST = 1e-3  # unit in which fractions are stored; shares of the way need less
-SHARE = 1e-2
+MOMENTS = 6  # of the training that the page shows
+EVERY = 10  # training steps between two moments that are remembered
+NOBODY = -1  # "trained" of what has no agent
+FREE = ""  # "held" where both features may change
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,8 @@ class Playground:
     Parameters
     ----------
     task : Task
-    explainer : ReLAX
-        With the trained agent.
+    explainer : WatchedReLAX
+        With the agent that training kept, and those of other moments of the training.
     greedy : CounterfactualExplainer
         The greedy search it stands beside.
     points : DataFrame
@@ -54,27 +53,38 @@ class Playground:
     spacing : float
         Between two points of the grid.
     tree : PolicyTree
-        The trained agent's policy.
+        The policy of the agent that was kept.
+    kept : int
+        Training steps of that agent.
     steps : DataFrame
-        One line for each agent, point and step; see `paths`.
+        One line for each agent ("trained": so many steps), feature held fixed ("held", "" if none is), point and step;
+        see `paths`.
     answers : DataFrame
-        One line for each agent (none for greedy), method and point; see `answers`.
+        One line for each agent (NOBODY for greedy), feature held, method and point; see `answers`.
     """
 
     task: Task
-    explainer: ReLAX
+    explainer: WatchedReLAX
     greedy: CounterfactualExplainer
     points: pd.DataFrame
     spacing: float
     tree: PolicyTree
+    kept: int
     steps: pd.DataFrame
     answers: pd.DataFrame
+
+    def told(self, method: str, held: str = FREE, trained: int | None = None) -> pd.DataFrame:
+        """The answers of a method to every point; of the agent that was kept, if nothing else is said."""
+        agent = NOBODY if method == "greedy" else self.kept if trained is None else trained
+        answers = self.answers
+        mine = (answers["method"] == method) & (answers["held"] == held) & (answers["trained"] == agent)
+        return answers[mine].set_index("point", drop=False)
 
 
 def play(
     family: str = "trees", seed: int = 0, spacing: float = SPACING, config: ReLAXConfig | None = None
 ) -> Playground:
-    """Train an agent on the toy, and see what it does from every point before and after; a few seconds.
+    """Train an agent on the toy, and see what it does from every point as it learns; some twenty seconds.
 
     Parameters
     ----------
@@ -86,24 +96,34 @@ def play(
         Between two points of the grid, in the features' own unit.
     config : ReLAXConfig, optional
         Of the agent; by default the package's own, but trained on the model itself as in the paper, so that the
-        rewards shown are those it learned from.
+        rewards shown are those it learned from, and validated often, so that there are moments to show.
     """
-    config = config or ReLAXConfig(training="model")
+    config = config or ReLAXConfig(training="model", validate_every=EVERY)
     task = toy_task(family, seed)
     points = grid(task, spacing)
-    explainer = ReLAX(task.model, task.space, effort="policy", seed=seed, config=config, progress=False)
+    explainer = WatchedReLAX(task.model, task.space, effort="policy", seed=seed, config=config, progress=False)
     explainer.fit(task.X_train)
     greedy = make_explainer("greedy", task.model, task.space, seed=seed).fit(task.X_train)
-    steps, told = [], [answers(greedy, points).assign(agent="", method="greedy")]
-    for name, agent in zip(AGENTS, (untrained(explainer), explainer.agent_), strict=True):
-        led = copy.copy(explainer)
-        led.agent_ = agent
-        steps.append(paths(led, points).assign(agent=name))
-        for effort in EFFORTS:
-            led.effort = effort
-            told.append(answers(led, points).assign(agent=name, method=effort))
+    kept, steps, told = explainer.kept(), [], []
+    for held in (FREE, *map(str, task.space.names)):
+        told.append(answers(greedy, points, held).assign(trained=NOBODY, method="greedy", held=held))
+        for trained in moments(explainer):
+            with explainer.at(trained) as agent:
+                led = copy.copy(agent)
+            steps.append(paths(led, points, held).assign(trained=trained, held=held))
+            for effort in EFFORTS:
+                led.effort = effort
+                told.append(answers(led, points, held).assign(trained=trained, method=effort, held=held))
     both = (pd.concat(frames, ignore_index=True) for frames in (steps, told))
-    return Playground(task, explainer, greedy, points, spacing, explainer.policy_tree(), *both)
+    return Playground(task, explainer, greedy, points, spacing, explainer.policy_tree(), kept, *both)
+
+
+def moments(explainer: WatchedReLAX, most: int = MOMENTS) -> list[int]:
+    """Which agents are shown: the untrained one, the one that was kept, the last, and the earliest of the others."""
+    known = list(explainer.snapshots_)
+    chosen = {0, explainer.kept(), known[-1]}
+    others = [step for step in known if step not in chosen]
+    return sorted(chosen | set(others[: max(most - len(chosen), 0)]))
 
 
 def grid(task: Task, spacing: float) -> pd.DataFrame:
@@ -118,14 +138,8 @@ def grid(task: Task, spacing: float) -> pd.DataFrame:
     return pd.DataFrame(points, columns=pd.Index(task.space.names))
 
 
-def untrained(explainer: ReLAX) -> Agent:
-    """The agent as it was before its first update: the same seed gives the same weights."""
-    trained = explainer.agent_
-    return Agent(trained.inputs, trained.actions, trained.config, explainer.seed)
-
-
-def paths(explainer: ReLAX, points: pd.DataFrame) -> pd.DataFrame:
-    """The steps of the greedy policy from every point, all points in one batch a step.
+def paths(explainer: ReLAX, points: pd.DataFrame, held: str = FREE) -> pd.DataFrame:
+    """The steps of the greedy policy from every point, all points in one batch a step, with a feature held or none.
 
     Returns
     -------
@@ -140,10 +154,11 @@ def paths(explainer: ReLAX, points: pd.DataFrame) -> pd.DataFrame:
     before = blackbox.confirm(points)
     goal = explainer.goal_.bind(blackbox, before)
     start = explainer.space_.values(points)
-    starts = Episodes.begin(start, before, goal, explainer.space_.limits(), observer.max_changes)
+    limits = explainer.space_.limits(values=start, immutable=[held] if held else None)
+    starts = Episodes.begin(start, before, goal, limits, observer.max_changes)
     env = CounterfactualEnv(starts, observer, blackbox, config, width=len(points))
     states, info = env.reset(seed=0, options={"starts": np.arange(len(points))})
-    running, answer, values, parts = np.ones(len(points), dtype=bool), before, start, []
+    running, answer, values, parts = info["allowed"].any(axis=1), before, start, []
     names = [str(name) for name in explainer.space_.names]
     actions = action_names(explainer.observer_.actions)
     for step in range(observer.max_changes):
@@ -170,13 +185,13 @@ def paths(explainer: ReLAX, points: pd.DataFrame) -> pd.DataFrame:
         frame["answer after"] = blackbox.labels(after.output[at])
         frame["probability after"] = chance(goal.wanted, after)[at]
         parts.append(frame)
-        running &= ~(met | over)
+        running &= ~(met | over) & info["allowed"].any(axis=1)
         answer, values = after, info["values"]
     return pd.concat(parts).sort_values(["point", "step"], ignore_index=True)
 
 
-def answers(explainer: CounterfactualExplainer, points: pd.DataFrame) -> pd.DataFrame:
-    """What an explainer answers to every point.
+def answers(explainer: CounterfactualExplainer, points: pd.DataFrame, held: str = FREE) -> pd.DataFrame:
+    """What an explainer answers to every point, with a feature held or none.
 
     Returns
     -------
@@ -186,7 +201,7 @@ def answers(explainer: CounterfactualExplainer, points: pd.DataFrame) -> pd.Data
         the position of the feature to change first, as `Counterfactuals.steps` has it, and that probability `between`
         the first step and the second. NaN where there is no such step.
     """
-    result = explainer.explain(points)
+    result = explainer.explain(points, immutable=[held] if held else None)
     frame = pd.DataFrame({"point": np.arange(len(points)), "found": result.found[:, 0]})
     frame[[str(name) for name in explainer.space_.names]] = result.values[:, 0]
     frame["L0"], frame["L1"], frame["rows"] = result.sparsity[:, 0], result.proximity[:, 0], result.rows_queried
@@ -229,8 +244,7 @@ def render(playground: Playground) -> str:
     """The page as text; the same playground gives the same text."""
     task, explainer = playground.task, playground.explainer
     config, family = explainer.config_, task.name.partition("/")[2]
-    trained = playground.answers.query("agent == 'after' and method == 'policy'")
-    first = playground.answers.query("agent == 'before' and method == 'policy'")
+    delivered, policy = playground.told("refined"), playground.told("policy")
     return template("play.html.jinja").render(
         title="An agent that explains: drag the point",
         model=MODELS[family],
@@ -244,8 +258,12 @@ def render(playground: Playground) -> str:
         quantiles=playground.greedy.get_params()["quantiles"],
         training=explainer.training_,
         fit_rows=explainer.fit_rows_,
-        found_before=float(first["found"].mean()),
-        found_after=float(trained["found"].mean()),
+        kept=playground.kept,
+        rows=float(delivered["rows"].mean()),
+        rows_policy=float(policy["rows"].mean()),
+        rows_greedy=float(playground.told("greedy")["rows"].mean()),
+        found_before=float(playground.told("policy", trained=0)["found"].mean()),
+        found_after=float(policy["found"].mean()),
         tree=playground.tree._repr_html_(),
         data=script_data(page_data(playground)),
     )
@@ -258,18 +276,20 @@ def page_data(playground: Playground) -> dict[str, Any]:
     decimals = dict(zip(names, map(int, task.space.grid.decimals), strict=True))
     assert explainer.blackbox_.classes is not None
     classes = list(explainer.blackbox_.classes)
-    units = {name: 10.0 ** -decimals[name] for name in names}
-    units["to"] = min(units.values())
     coded = {label: position for position, label in enumerate(classes)}
     steps, told = (
         frame.assign(**{name: frame[name].map(coded) for name in ("answer", "answer after") if name in frame})
         for frame in (playground.steps, playground.answers)
     )
+    units = units_of(decimals, list(steps))
     # Training rows as marks of their class; the first test row of the toy is its most central.
     marks = task.X_train.set_axis(names, axis=1).assign(answer=task.y_train.map(coded))
     center = task.space.values(task.X_test)[0]
     nearest = task.space.distance(task.space.values(points), np.broadcast_to(center, points.shape)).argmin()
-    actions = explainer.observer_.actions
+    actions, shown = explainer.observer_.actions, sorted(set(steps["trained"]))
+    # The state before a step is that after the one before; where a path starts, nothing was done by any agent yet.
+    start = steps[(steps["trained"] == 0) & (steps["held"] == FREE) & (steps["step"] == 0)]
+    known = ["trained", "held", "step", "answer", "probability", "distance", *names]
     return {
         "features": [
             {
@@ -284,43 +304,27 @@ def page_data(playground: Playground) -> dict[str, Any]:
         "actions": [
             {"name": name, "feature": int(j)} for name, j in zip(action_names(actions), actions.feature, strict=True)
         ],
+        "moments": [{"trained": trained, "name": moment_name(trained)} for trained in shown],
+        "kept": shown.index(playground.kept),
         "first": int(nearest),
         "marks": packed(marks, units),
+        "start": packed(start[["answer", "probability"]], units),
         "steps": {
-            agent: packed(mine.drop(columns=["agent", "step", *names]), units)
-            for agent, mine in steps.groupby("agent", sort=False)
+            f"{trained} {held}".strip(): packed(mine.drop(columns=known), units)
+            for (trained, held), mine in steps.groupby(["trained", "held"], sort=False)
         },
         "answers": {
-            f"{agent} {method}".strip(): packed(mine.drop(columns=["agent", "method", "point"]), units)
-            for (agent, method), mine in told.groupby(["agent", "method"], sort=False)
+            f"{method} {held}".strip() if trained == NOBODY else f"{method} {trained} {held}".strip(): packed(
+                mine.drop(columns=["trained", "held", "method", "point"]), units
+            )
+            for (trained, held, method), mine in told.groupby(["trained", "held", "method"], sort=False)
         },
     }
 
 
-def packed(frame: pd.DataFrame, units: Mapping[str, float]) -> dict[str, dict[str, Any]]:
-    """The columns of a frame as text: whole multiples of a unit, in one, two or four bytes each, in base64."""
-    return {str(name): pack(frame[name].to_numpy(dtype=np.float64), unit_of(str(name), units)) for name in frame}
-
-
-def pack(values: Floats | Sequence[float], unit: float) -> dict[str, Any]:
-    """Numbers as whole multiples of the unit, in the fewest bytes that hold them all; NaN as the lowest."""
-    whole = np.round(np.asarray(values, dtype=np.float64) / unit)
-    largest = float(np.nanmax(np.abs(whole), initial=0.0))
-    kinds = [np.dtype(code) for code in ("<i1", "<i2", "<i4")]
-    kind = next((kind for kind in kinds if largest <= np.iinfo(kind).max), None)
-    if kind is None:
-        raise InputError(
-            f"{largest * unit:g} is too large for the page, which stores numbers in units of {unit:g}; "
-            f"up to {np.iinfo(kinds[-1]).max * unit:g} is accepted."
-        )
-    whole = np.where(np.isnan(whole), np.iinfo(kind).min, whole)
-    return {"unit": unit, "bytes": kind.itemsize, "data": base64.b64encode(whole.astype(kind).tobytes()).decode()}
-
-
-def unit_of(name: str, units: Mapping[str, float]) -> float:
-    """The unit of a column: that of its feature, 1 for what is counted, and for all else a fraction."""
-    if name in units:
-        return units[name]
-    if name in ("point", "action", "answer", "answer after", "goal", "found", "L0", "rows", "first"):
-        return 1.0
-    return SHARE if name.startswith("v ") else FINEST
+def units_of(decimals: dict[str, int], columns: list[Any]) -> dict[str, float]:
+    """The units of the columns of a page: those of the features, 1 for what is counted, a hundredth for shares."""
+    units = {name: 10.0**-places for name, places in decimals.items()}
+    counted = ("point", "action", "answer", "answer after", "goal", "found", "L0", "rows", "first")
+    shares = [str(name) for name in columns if str(name).startswith("v ")]
+    return units | {"to": min(units.values())} | dict.fromkeys(counted, 1.0) | dict.fromkeys(shares, 1e-2)

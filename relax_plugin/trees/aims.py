@@ -29,7 +29,7 @@ class Aim:
     weights: Floats  # (queries, sums, outputs)
     offset: Floats  # (queries, sums)
     groups: int  # the sums are in so many groups of equal size
-    tolerance: float
+    tolerance: Floats  # (queries,)
     shortfall: float | None = None  # with a softmax: log(1 / least probability - 1)
     cut_points: Floats | None = None  # (queries, sums) of a median: votes of the trees that answer up to here count
     exact: bool = False  # no sum is ever within the tolerance of 0
@@ -40,7 +40,8 @@ class Aim:
     def take(self, index: Any) -> "Aim":
         """The aims of some of the queries."""
         points = None if self.cut_points is None else self.cut_points[index]
-        return replace(self, weights=self.weights[index], offset=self.offset[index], cut_points=points)
+        weights, offset, tolerance = self.weights[index], self.offset[index], self.tolerance[index]
+        return replace(self, weights=weights, offset=offset, tolerance=tolerance, cut_points=points)
 
     def parts(self, query: Integers, leaf: Integers) -> Floats:
         """What each leaf adds to each sum of a query (pairs, sums)."""
@@ -54,7 +55,7 @@ class Aim:
 
     def gap(self, sums: Floats) -> Floats:
         """How far above 0 the goal is met (..., sums) -> (...); rises with every sum."""
-        if sums.shape[-1] == 1:
+        if sums.shape[-1] == 1 and self.shortfall is None:
             return sums[..., 0]
         grouped = sums.reshape(*sums.shape[:-1], self.groups, -1)
         worst = grouped.min(axis=-1)
@@ -82,17 +83,27 @@ def _rounding(trees: Trees, scale: float = 1.0) -> float:
     return ROUNDING * (len(trees) + 4) * float(np.finfo(trees.leaf_scores.dtype).eps) * size
 
 
+def _slack(trees: Trees, probability: Any) -> Any:
+    """What the rounding of a probability that is computed of a score is worth in sums of leaf scores."""
+    eps = float(np.finfo(trees.leaf_scores.dtype).eps)
+    return 16 * eps / (probability * (1 - probability)) / trees.decision.slope * trees.divisor
+
+
 def _aim_above(trees: Trees, goal: BoundGoal) -> Aim:
     """Two classes, one score: class 1 above the cut."""
     assert goal.wanted is not None
     decision, base = trees.decision, float(trees.base[0])
-    upper, lower, slack = decision.cut, decision.cut, 0.0
-    if goal.min_probability is not None:
-        probability = np.clip(goal.min_probability, 1e-300, 1 - 1e-16)
-        logit = float(np.log(probability) - np.log1p(-probability)) / decision.slope
-        upper, lower = max(upper, logit), min(lower, -logit)
-        eps = float(np.finfo(trees.leaf_scores.dtype).eps)
-        slack = 16 * eps / (probability * (1 - probability)) / decision.slope * trees.divisor
+    count = len(goal.wanted)
+    upper, lower, slack = np.full(count, decision.cut), np.full(count, decision.cut), np.zeros(count)
+    if goal.needs_scores:
+        told: Any = goal.min_probability if goal.least is None else goal.least
+        probability = np.clip(told, 1e-300, 1 - 1e-16)
+        logit = (np.log(probability) - np.log1p(-probability)) / decision.slope
+        if goal.least is None:
+            upper, lower = np.maximum(upper, logit), np.minimum(lower, -logit)
+        else:
+            upper, lower = logit, -logit
+        slack = slack + _slack(trees, probability)
     rises = goal.wanted[:, 1]
     weights = np.where(rises, 1.0, -1.0)[:, None, None]
     offset = np.where(rises, base - upper * trees.divisor, lower * trees.divisor - base)[:, None]
@@ -104,7 +115,10 @@ def _aim_at_classes(trees: Trees, goal: BoundGoal) -> Aim:
     assert goal.wanted is not None
     count = len(trees.base)
     if not goal.wanted.any():  # a model of one class
-        return Aim(trees, np.zeros((len(goal.wanted), 1, count)), np.full((len(goal.wanted), 1), -1.0), 1, 0.0)
+        nothing = np.zeros(len(goal.wanted))
+        return Aim(trees, np.zeros((len(goal.wanted), 1, count)), np.full((len(goal.wanted), 1), -1.0), 1, nothing)
+    if goal.least is not None:
+        return _aim_at_probability(trees, goal.wanted.argmax(axis=1), goal.least)
     identity, base = np.eye(count), trees.base.astype(np.float64)
     whole = bool((trees.leaf_scores % 1 == 0).all() and (base % 1 == 0).all())
     probability, identical = goal.min_probability, trees.decision.link == "identity"
@@ -136,9 +150,24 @@ def _aim_at_classes(trees: Trees, goal: BoundGoal) -> Aim:
     elif probability is not None:
         clipped = np.clip(probability, 1e-300, 1 - 1e-16)
         shortfall = float(np.log1p(-clipped) - np.log(clipped))
-        eps = float(np.finfo(trees.leaf_scores.dtype).eps)
-        tolerance += 16 * count * eps / (clipped * (1 - clipped)) / trees.decision.slope * trees.divisor
-    return Aim(trees, weights, offset, groups, tolerance, shortfall, exact=exact)
+        tolerance += count * _slack(trees, clipped)
+    return Aim(trees, weights, offset, groups, np.full(len(one), tolerance), shortfall, exact=exact)
+
+
+def _aim_at_probability(trees: Trees, label: Integers, least: Floats) -> Aim:
+    """One score a class: that of a label must be large enough beside the others, whichever is the largest."""
+    count, base = len(trees.base), trees.base.astype(np.float64)
+    identity, rounding = np.eye(count), np.full(len(label), 2 * _rounding(trees))
+    if trees.decision.link == "identity":
+        offset = (base[label] - least * trees.divisor)[:, None]
+        return Aim(trees, identity[label][:, None], offset, 1, rounding)
+    rivals = np.array([np.delete(np.arange(count), own) for own in range(count)])[label]
+    clipped = np.clip(least, 1e-300, 1 - 1e-16)
+    # P >= p exactly if the sum of exp(-(score - other score)) is at most 1 / p - 1: the logarithm joins the offset.
+    shortfall = (np.log1p(-clipped) - np.log(clipped)) * trees.divisor / trees.decision.slope
+    offset = base[label][:, None] - base[rivals] + shortfall[:, None]
+    weights = identity[label][:, None] - identity[rivals]
+    return Aim(trees, weights, offset, 1, rounding + count * _slack(trees, clipped), shortfall=0.0)
 
 
 def _aim_at_numbers(trees: Trees, goal: BoundGoal) -> Aim:
@@ -153,8 +182,8 @@ def _aim_at_numbers(trees: Trees, goal: BoundGoal) -> Aim:
         half = 0.5 * trees.weights.sum()
         points = np.column_stack([np.nextafter(least, -np.inf), most])
         weights, offset = -signs[:, :, None], signs * half
-        return Aim(trees, weights, offset, groups, 1e-9 * half, cut_points=points)
+        return Aim(trees, weights, offset, groups, np.full(len(least), 1e-9 * half), cut_points=points)
     finite = np.abs(np.concatenate([least, most]))
     scale = float(finite[np.isfinite(finite)].max(initial=1.0)) * trees.divisor
     offset = signs * (trees.base.astype(np.float64) - np.column_stack([least, most]) * trees.divisor)
-    return Aim(trees, signs[:, :, None], offset, groups, _rounding(trees, scale))
+    return Aim(trees, signs[:, :, None], offset, groups, np.full(len(least), _rounding(trees, scale)))

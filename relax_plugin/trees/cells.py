@@ -1,52 +1,82 @@
-"""Cells: the grid that a tree ensemble's thresholds cut the features into, and the cheapest allowed value of each cell.
+"""Cells: the grid that a tree ensemble's tests cut the features into, and the cheapest allowed value of each cell.
 
-Within a cell every row has the same answer. So whatever is searched for exactly (the fewest changes, the least
-distance) is searched for among cells, each standing for its value nearest to the query that the limits allow.
+The thresholds of a number cut it into intervals; of a category each position is a cell. Within a cell every row has
+the same answer. So whatever is searched for exactly (the fewest changes, the least distance) is searched for among
+cells, each standing for its value nearest to the query that the limits allow.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from relax_plugin.arrays import Floats, Integers, Values
-from relax_plugin.errors import UnsupportedError
+from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.features import FeatureSpace
 from relax_plugin.limits import SHORT_FLOATS, Limits
 from relax_plugin.trees.ensemble import Trees
-from relax_plugin.trees.readers import read_trees, why_unreadable
+
+
+@dataclass(frozen=True)
+class Sets:
+    """The cells of one category with which leaves are met, each set of them once."""
+
+    which: Integers  # (leaves,) the set of each leaf
+    inside: Booleans  # (sets, cells)
+    costs: Floats  # (queries, sets) the least cost of a cell inside; infinite where none is allowed
+    first: Integers  # (runs,) sets as runs of cells side by side, in the order of the sets:
+    last: Integers  # (runs,) from this cell to that
+    begins: Integers  # (sets + 1,) the first run of each set
+
+    @classmethod
+    def of(cls, met: Booleans, costs: Floats) -> "Sets":
+        """Of the cells that meet each leaf, and what each cell costs each query."""
+        inside, which = np.unique(met, axis=0, return_inverse=True)
+        least = np.where(inside, costs[:, None, :], np.inf).min(axis=2, initial=np.inf)
+        edge = np.diff(np.pad(inside, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+        owner, first = np.nonzero(edge == 1)
+        begins = np.searchsorted(owner, np.arange(len(inside) + 1))
+        return cls(which.ravel(), inside, least, first, np.nonzero(edge == -1)[1] - 1, begins)
 
 
 @dataclass(frozen=True)
 class Cells:
-    """For some queries: the intervals of each feature, and which of them every leaf takes in.
+    """For some queries: the intervals of each number, the categories, and which of them every leaf takes in.
 
-    Intervals in which no query may lie are left out, so that integers have no more intervals than numbers.
+    Those in which no query may lie are left out, so that integers have no more intervals than numbers.
     """
 
-    counts: Integers  # (features,) intervals of each feature, from the lowest to the highest
-    low: Integers  # (leaves, features) the first interval of the leaf's box
+    counts: Integers  # (features,) cells of each feature, from the lowest to the highest
+    low: Integers  # (leaves, features) the first cell of the leaf's box
     high: Integers  # (leaves, features) the last one; below `low` in a leaf that no query can reach
-    home: Integers  # (queries, features) the interval of the query's own value
-    values: Floats  # (queries, features, intervals) the nearest allowed value; the query's own at home
-    costs: Floats  # (queries, features, intervals) its distance; infinite where no value is allowed, 0 at home
+    home: Integers  # (queries, features) the cell of the query's own value
+    values: Floats  # (queries, features, cells) the nearest allowed value; the query's own at home
+    costs: Floats  # (queries, features, cells) its distance; infinite where no value is allowed, 0 at home
     lines: list[tuple[Floats, Integers]]  # of each feature: the thresholds, and which of their intervals are kept
+    sets: dict[int, Sets]  # of the features of which leaves take in sets, not intervals
 
     @classmethod
     def of(cls, trees: Trees, space: FeatureSpace, limits: Limits, start: Values) -> "Cells":
-        """The cells around some queries; the trees are those of `trees_over`."""
+        """The cells around some queries; the trees are read over the space."""
         leaves, features = trees.boxes[0].shape
         low, high = np.zeros((leaves, features), dtype=np.int64), np.zeros((leaves, features), dtype=np.int64)
         home = np.zeros(start.shape, dtype=np.int64)
-        found, lines = [], []
+        found, lines, met = [], [], {}
         for j, cuts in enumerate(trees.cuts):
-            own = np.searchsorted(cuts, start[:, j])
-            values = nearest_values(_of_feature(limits, j), start[:, j], cuts, own)
+            own_limits = limits.of_feature(j)
+            if j in trees.sets:
+                cuts = np.arange(trees.sets[j].shape[1] - 1) + 0.5
+                values = allowed_categories(own_limits, start[:, j], trees.sets[j].shape[1])
+            else:
+                values = nearest_values(own_limits, start[:, j], cuts, np.searchsorted(cuts, start[:, j]))
             kept = np.flatnonzero(~np.isnan(values).all(axis=0))
-            home[:, j] = np.searchsorted(kept, own)
-            low[:, j] = np.searchsorted(kept, np.searchsorted(cuts, trees.boxes[0][:, j], side="right"))
-            high[:, j] = np.searchsorted(kept, np.searchsorted(cuts, trees.boxes[1][:, j]), side="right") - 1
+            home[:, j] = np.searchsorted(kept, np.searchsorted(cuts, start[:, j]))
+            if j in trees.sets:
+                met[j] = trees.sets[j][:, kept]
+                high[:, j] = np.where(met[j].any(axis=1), len(kept), 0) - 1
+            else:
+                low[:, j] = np.searchsorted(kept, np.searchsorted(cuts, trees.boxes[0][:, j], side="right"))
+                high[:, j] = np.searchsorted(kept, np.searchsorted(cuts, trees.boxes[1][:, j]), side="right") - 1
             found.append(values[:, kept])
             lines.append((cuts, kept))
         counts = np.array([part.shape[1] for part in found])
@@ -54,7 +84,9 @@ class Cells:
         for j, part in enumerate(found):
             values[:, j, : part.shape[1]] = part
         moved = np.moveaxis(space.distances(np.moveaxis(values, 2, 1), start[:, None, :]), 1, 2)
-        return cls(counts, low, high, home, values, np.where(np.isnan(values), np.inf, moved), lines)
+        costs = np.where(np.isnan(values), np.inf, moved)
+        sets = {j: Sets.of(own, costs[:, j, : counts[j]]) for j, own in met.items()}
+        return cls(counts, low, high, home, values, costs, lines, sets)
 
     def at(self, query: int, intervals: Integers) -> Floats:
         """A query's row in some cell."""
@@ -67,6 +99,14 @@ class Cells:
         ]
         return np.array(places)
 
+    def outside(self, queries: Any, leaves: Integers) -> Booleans:
+        """Whether each feature of each query is outside of what each leaf takes in (queries, leaves, features)."""
+        home = self.home[queries]
+        found = (home[:, None, :] < self.low[leaves]) | (home[:, None, :] > self.high[leaves])
+        for j, sets in self.sets.items():
+            found[:, :, j] = ~sets.inside[sets.which[leaves], home[:, j, None]]
+        return np.asarray(found)
+
     def reach(self, query: Integers, leaf: Integers, feature: Integers) -> Floats:
         """The least cost of moving a feature of a query into a leaf's box, for one outside of it."""
         low, high = self.low[leaf, feature], self.high[leaf, feature]
@@ -74,12 +114,34 @@ class Cells:
         rises = self.home[query, feature] < low
         to = np.where(rises, up[query, feature, low], down[query, feature, high])
         inside = (to >= low) & (to <= high)
-        return np.where(inside, self.costs[query, feature, np.clip(to, low, high)], np.inf)
+        cost = np.where(inside, self.costs[query, feature, np.clip(to, low, high)], np.inf)
+        for j, sets in self.sets.items():
+            at = np.flatnonzero(feature == j)
+            cost[at] = sets.costs[query[at], sets.which[leaf[at]]]
+        return cost
+
+    def boxes_within(self, leaf: Integers, features: list[int]) -> tuple[Integers, Integers, Integers]:
+        """What leaves take in of some features, as boxes of cells: which leaf, first cells, and those after the last.
+
+        A leaf that takes in a set of categories has a box for each run of them.
+        """
+        place = np.arange(len(leaf))
+        low, high = self.low[leaf[:, None], features], self.high[leaf[:, None], features] + 1
+        for axis, j in enumerate(features):
+            if j in self.sets:
+                own = self.sets[j]
+                which = own.which[leaf[place]]
+                count = own.begins[which + 1] - own.begins[which]
+                again = np.repeat(np.arange(len(place)), count)
+                run = np.repeat(own.begins[which] - np.cumsum(count) + count, count) + np.arange(count.sum())
+                place, low, high = place[again], low[again], high[again]
+                low[:, axis], high[:, axis] = own.first[run], own.last[run] + 1
+        return place, low, high
 
     def leaf_costs(self, query: int) -> Floats:
         """The least cost at which a query reaches each leaf (leaves,); infinite where it cannot."""
         cost = np.where((self.low <= self.high).all(axis=1), 0.0, np.inf)
-        outside = (self.home[query] < self.low) | (self.home[query] > self.high)
+        outside = self.outside(slice(query, query + 1), np.arange(len(cost)))[0]
         leaf, feature = np.nonzero(outside & np.isfinite(cost)[:, None])
         np.add.at(cost, leaf, self.reach(np.full(len(leaf), query), leaf, feature))
         return cost
@@ -94,38 +156,15 @@ class Cells:
         return up, np.maximum.accumulate(np.where(allowed, place, -1), axis=2)
 
 
-def trees_over(model: Any, space: FeatureSpace) -> Trees:
-    """The model's trees over the values of a space, in which a category is its position.
+def allowed_categories(limits: Limits, start: Floats, count: int) -> Floats:
+    """Each category of one feature that each start may become, or is; NaN for the others (queries, categories).
 
-    Categories that are numbers in ascending order (whole numbers, or False and True) are as good as numbers to a tree.
+    `count` takes in cells that are known although they are no categories, which can be kept but not chosen.
     """
-    trees = read_trees(model, space)
-    threshold = trees.threshold.copy()
-    for j in np.flatnonzero(space.is_categorical):
-        numbers = np.asarray(space.features[j].categories, dtype=np.float64)
-        here = trees.feature == j
-        threshold[here] = np.searchsorted(numbers, threshold[here], side="right") - 0.5
-    return replace(trees, threshold=threshold) if space.is_categorical.any() else trees
-
-
-def why_no_trees_over(model: Any, space: FeatureSpace) -> str | None:
-    """Why `trees_over` has nothing to give; None if it has."""
-    for j in np.flatnonzero(space.is_categorical):
-        feature = space.features[j]
-        plain = all(isinstance(category, bool | int | float) for category in feature.categories)
-        if not plain or list(feature.categories) != sorted(feature.categories):
-            return f"it needs numbers, and {feature.name!r} has categories that are none, or not in ascending order"
-        if hasattr(model, "steps"):
-            return f"it reads no pipeline over categories, and {feature.name!r} is categorical"
-    return why_unreadable(model, space)
-
-
-def checked_trees(model: Any, space: FeatureSpace) -> Trees:
-    """`trees_over`, or *skipped because ...*."""
-    reason = why_no_trees_over(model, space)
-    if reason is not None:
-        raise UnsupportedError(f"skipped because {reason}.")
-    return trees_over(model, space)
+    row, code = (index.ravel() for index in np.indices((len(start), count)))
+    wanted, origin = code.astype(np.float64), start[row]
+    moved = limits.take(row).project(wanted[:, None], origin[:, None])[:, 0]
+    return np.where((moved == wanted) | (wanted == origin), wanted, np.nan).reshape(len(start), count)
 
 
 def nearest_values(limits: Limits, start: Floats, cuts: Floats, home: Integers) -> Floats:
@@ -158,10 +197,8 @@ def _candidates(limits: Limits, origin: Floats, lower: Floats, upper: Floats, ri
     def projected(values: Floats) -> Floats:
         return np.asarray(limits.project(values[:, None], origin[:, None])[:, 0])
 
-    if limits.is_categorical.any():  # all others cost the same
-        codes = [np.full(len(origin), float(code)) for code in range(limits.choices.shape[1])]
-        moved = [projected(code) for code in codes]
-        return [np.where(new == code, new, np.nan) for new, code in zip(moved, codes, strict=True)]
+    if limits.is_categorical.any():  # tested nowhere, so that there is nothing to go for
+        return []
     end = np.where(rises, np.nextafter(lower, np.inf), np.where(falls, upper, origin))
     first = projected(end)
     # Rounded to the grid, or to float32, the end may lie on the wrong side of its threshold: then the next value.
@@ -174,18 +211,3 @@ def _candidates(limits: Limits, origin: Floats, lower: Floats, upper: Floats, ri
     else:
         beyond = np.nextafter(first, towards)
     return [first, projected(beyond)]
-
-
-def _of_feature(limits: Limits, j: int) -> Limits:
-    """The limits of one feature."""
-    first, last = limits.category_offsets[j : j + 2]
-    return replace(
-        limits,
-        low=limits.low[:, [j]],
-        high=limits.high[:, [j]],
-        frozen=limits.frozen[:, [j]],
-        choices=limits.choices[:, first:last],
-        grid=limits.grid.take([j]),
-        direction=limits.direction[[j]],
-        category_offsets=np.array([0, last - first]),
-    )

@@ -1,11 +1,13 @@
 """Trees: a tree ensemble of any library as flat arrays whose answers are the library's, bit by bit.
 
 Libraries compare differently (in float32 or float64, with `<` or `<=`); here every threshold is the largest float64
-that goes left, so that `x <= threshold` in float64 is the library's own comparison. Scores are added in the library's
-order and precision, since the last bit may decide between two classes. `tree_readers.py` reads models into this form.
+that goes left, so that `x <= threshold` in float64 is the library's own comparison. A missing number, which compares
+with nothing, goes the way that each test has for it. A category is its position, and a test of it a set of positions
+that go left. Scores are added in the library's order and precision, since the last bit may decide between two classes.
+`readers.py` reads models into this form.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -13,12 +15,14 @@ from typing import Any, Literal
 import numpy as np
 
 from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
+from relax_plugin.errors import UnsupportedError
 
 Decide = Literal["largest score", "largest probability", "above", "number", "weighted median"]
 Link = Literal["identity", "sigmoid", "softmax"]
 
 CHUNK_CELLS = 4_000_000  # rows times trees that are walked side by side: bounds the memory
 LOWEST = np.iinfo(np.int64).min
+REACHES = (2, 1 << 8, 1 << 32)  # floats around a guess within which the sought one is looked for first
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,8 @@ class Tree:
     left: Integers
     right: Integers
     scores: Array  # (nodes, outputs); read at leaves
+    missing_left: Booleans | None = None  # whether a missing number goes left; None: the model refuses it
+    sets: Mapping[int, Booleans] | None = None  # of nodes that test a category: whether each position goes left
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,12 @@ class Trees:
     weights: Floats  # (trees,) of the weighted median; ones otherwise
     decision: Decision
     features: int
+    missing_left: Booleans | None = None  # (nodes,) whether a missing number goes left; None: the model refuses it
+    codes: Floats | None = None  # (features,) values that stand for a missing number, beside NaN
+    subset: Integers | None = None  # (nodes,) of a test of a category the row of `subsets`; -1 at all others
+    subsets: Booleans | None = None  # (sets, positions) which positions go left; others go as missing numbers do
+    known: Floats | None = None  # (features,) how many positions of a category it knows; infinite for numbers
+    refuses: Booleans | None = None  # (features,) whose missing numbers the model refuses although others may miss
 
     @classmethod
     def joined(
@@ -89,6 +101,8 @@ class Trees:
         right = np.concatenate([tree.right for tree in trees]).astype(np.int64)
         is_leaf = left < 0
         scores = np.concatenate([tree.scores for tree in trees])[is_leaf]
+        ways = [tree.missing_left for tree in trees if tree.missing_left is not None]
+        subset, subsets = _joined_sets(trees, roots, len(nodes))
         return cls(
             feature=np.where(is_leaf, -1, np.concatenate([tree.feature for tree in trees])).astype(np.int64),
             threshold=np.where(is_leaf, np.inf, np.concatenate([tree.threshold for tree in trees])),
@@ -103,6 +117,9 @@ class Trees:
             weights=np.ones(len(trees)) if weights is None else np.asarray(weights, dtype=np.float64)[: len(trees)],
             decision=decision,
             features=features,
+            missing_left=np.concatenate(ways).astype(bool) if len(ways) == len(trees) else None,
+            subset=subset,
+            subsets=subsets,
         )
 
     def __len__(self) -> int:
@@ -119,14 +136,54 @@ class Trees:
         """The leaf that each row reaches in each tree (rows, trees)."""
         row = np.arange(len(values))[:, None]
         node = np.tile(self.roots, (len(values), 1))
+        missing = self.missing(values)
+        if self.subsets is not None and self.known is None:  # positions that no set knows go as missing numbers do
+            column = np.unique(self._tests_of_columns[2])
+            missing[:, column] |= (values[:, column] < 0) | (values[:, column] >= self.subsets.shape[1])
+        some = bool(missing.any())
+        if some and (self.missing_left is None or (self.refuses is not None and (missing & self.refuses).any())):
+            raise UnsupportedError("skipped because a number is missing, and the model of these trees takes none.")
+        values, column, threshold = self._compared(values)
         for _ in range(self.depth):
-            goes_left = values[row, self.feature[node]] <= self.threshold[node]
+            goes_left = values[row, column[node]] <= threshold[node]
+            if some and self.missing_left is not None:
+                goes_left = np.where(missing[row, self.feature[node]], self.missing_left[node], goes_left)
             node = np.where(goes_left, self.left[node], self.right[node])
         return np.asarray(self.leaf[node])
 
+    def _compared(self, values: Values) -> tuple[Values, Integers, Floats]:
+        """The rows with a column more for every set, 0 where the category is in it; the column and limit of tests."""
+        if self.subsets is None:
+            return values, self.feature, self.threshold
+        column, threshold, owner = self._tests_of_columns
+        code = values[:, owner]
+        position = np.where((code >= 0) & (code < self.subsets.shape[1]), code, 0).astype(np.int64)
+        out = ~self.subsets[np.arange(len(owner)), position]
+        return np.concatenate([values, out], axis=1), column, threshold
+
+    @cached_property
+    def _tests_of_columns(self) -> tuple[Integers, Floats, Integers]:
+        assert self.subset is not None and self.subsets is not None
+        some = self.subset >= 0
+        column = np.where(some, self.features + self.subset, self.feature)
+        owner = np.zeros(len(self.subsets), dtype=np.int64)
+        owner[self.subset[some]] = self.feature[some]
+        return column, np.where(some, 0.5, self.threshold), owner
+
+    def unknown(self, values: Values) -> Booleans:
+        """Which rows have a category whose way no test knows."""
+        if self.known is None:
+            return np.zeros(len(values), dtype=bool)
+        return np.asarray((values >= self.known).any(axis=1))
+
+    def missing(self, values: Values) -> Booleans:
+        """Which cells (rows, features) hold no number: NaN, or the code of their feature."""
+        blank = np.isnan(values)
+        return blank if self.codes is None else blank | (values == self.codes)
+
     def scores(self, values: Values) -> Array:
         """The scores (rows, outputs), added as the library adds them; the weighted median where that decides."""
-        size = max(1, CHUNK_CELLS // max(len(self), 1))
+        size = max(1, CHUNK_CELLS // max(len(self), 0 if self.subsets is None else len(self.subsets), 1))
         parts = [self._scores(self.leaves(values[i : i + size])) for i in range(0, len(values), size)]
         return np.concatenate(parts) if parts else np.empty((0, len(self.base)), self.leaf_scores.dtype)
 
@@ -201,6 +258,9 @@ class Trees:
             node, node_low, node_high = node[~ends], node_low[~ends], node_high[~ends]
             row, feature, threshold = np.arange(len(node)), self.feature[node], self.threshold[node]
             left_high, right_low = node_high.copy(), node_low.copy()
+            if self.subset is not None:  # a set bounds nothing
+                row = np.flatnonzero(self.subset[node] < 0)
+                feature, threshold = feature[row], threshold[row]
             left_high[row, feature] = np.minimum(left_high[row, feature], threshold)
             right_low[row, feature] = np.maximum(right_low[row, feature], threshold)
             node = np.concatenate([self.left[node], self.right[node]])
@@ -209,9 +269,50 @@ class Trees:
         return low, high
 
     @cached_property
+    def sets(self) -> dict[int, Booleans]:
+        """Of each feature that is tested as a category: the positions (leaves, positions) with which a leaf is met."""
+        if self.subset is None or self.subsets is None:
+            return {}
+        found = {}
+        for j in np.unique(self.feature[self.subset >= 0]):
+            met = np.ones((len(self.leaf_tree), self.subsets.shape[1]), dtype=bool)
+            node, inside = self.roots, np.ones((len(self), self.subsets.shape[1]), dtype=bool)
+            while len(node):
+                ends = self.feature[node] < 0
+                met[self.leaf[node[ends]]] = inside[ends]
+                node, inside = node[~ends], inside[~ends]
+                tested = self.feature[node] == j
+                way = self.subsets[np.where(tested, self.subset[node], 0)]
+                inside = np.concatenate([inside & (way | ~tested[:, None]), inside & ~(way & tested[:, None])])
+                node = np.concatenate([self.left[node], self.right[node]])
+            found[int(j)] = met if self.known is None else met[:, : int(self.known[j])]
+        return found
+
+    @cached_property
     def cuts(self) -> list[Floats]:
         """The distinct thresholds of each feature, ascending: answers are constant on the intervals (cut, cut]."""
-        return [np.unique(self.threshold[self.feature == j]) for j in range(self.features)]
+        numbers = self.feature if self.subset is None else np.where(self.subset < 0, self.feature, -1)
+        return [np.unique(self.threshold[numbers == j]) for j in range(self.features)]
+
+
+def _joined_sets(trees: Sequence[Tree], roots: Integers, nodes: int) -> tuple[Integers | None, Booleans | None]:
+    """Which set each node tests, -1 for none, and all sets, each once for a feature; None where no tree has any."""
+    found = {
+        (int(tree.feature[node]), tuple(way.tolist())): None
+        for tree in trees
+        for node, way in (tree.sets or {}).items()
+    }
+    if not found:
+        return None, None
+    place = {key: position for position, key in enumerate(found)}
+    subset = np.full(nodes, -1)
+    for root, tree in zip(roots, trees, strict=True):
+        for node, way in (tree.sets or {}).items():
+            subset[root + node] = place[int(tree.feature[node]), tuple(way.tolist())]
+    table = np.zeros((len(found), max(len(way) for _, way in found)), dtype=bool)
+    for (_, members), row in zip(found, table, strict=True):
+        row[: len(members)] = members
+    return subset, table
 
 
 def sigmoid(x: Array) -> Array:
@@ -239,13 +340,23 @@ def as_float64_threshold(threshold: Any, *, strict: bool = False) -> Floats:
     return np.asarray(np.where(rounds_down, middle, np.nextafter(middle, -np.inf)))
 
 
-def last_where(holds: Callable[[Floats], Booleans], shape: tuple[int, ...], most: float = 1e38) -> Floats:
+def last_where(
+    holds: Callable[[Floats], Booleans], shape: tuple[int, ...], most: float = 1e38, near: Floats | None = None
+) -> Floats:
     """The largest float64 up to `most` at which a falling condition holds, elementwise; infinite where all or none do.
 
-    Bisects the ordered bits of float64, so that the answer is exact.
+    Bisects the ordered bits of float64, so that the answer is exact; a good guess of it, `near`, saves most of that.
     """
     low, high = _ordered(np.full(shape, -most)), _ordered(np.full(shape, most))
     never, always = ~holds(_unordered(low)), holds(_unordered(high))
+    if near is not None:
+        first, last, guess = low, high, _ordered(np.clip(np.nan_to_num(near), -most, most))
+        for reach in REACHES:
+            below, above = np.maximum(guess - reach, first), np.minimum(guess + reach, last)
+            caught = (low == first) & (high == last) & holds(_unordered(below)) & ~holds(_unordered(above))
+            low, high = np.where(caught, below, low), np.where(caught, above, high)
+        decided = never | always
+        low, high = np.where(decided, first, low), np.where(decided, first + 1, high)
     while (high - 1 > low).any():
         middle = (low >> 1) + (high >> 1) + (low & high & 1)
         true = holds(_unordered(middle))

@@ -30,6 +30,10 @@ class FastTrees:
     def quicker(self, rows: int) -> bool:
         return rows <= self.most_rows
 
+    def knows(self, values: Values) -> bool:
+        """Whether they have an answer to all of these rows, and are worth asking."""
+        return self.quicker(len(values)) and not self.trees.unknown(values).any()
+
     def read(self, values: Values, *, by_predict: bool) -> tuple[Floats, Floats | None]:
         """Outputs and probabilities: the class of `predict`, or that of the largest probability; or numbers."""
         scores = self.trees.scores(values)
@@ -54,8 +58,6 @@ def fast_trees(
     scores : array, or None where it gives none
         Its probabilities for all of them.
     """
-    if space.is_categorical.any():  # whose values are positions, not what the model sees
-        return None
     try:
         trees = read_trees(model, space)
     except UnsupportedError:
@@ -63,6 +65,10 @@ def fast_trees(
     known = trees.decision.classes
     if (known is None) != (classes is None) or not np.array_equal(np.asarray(known), np.asarray(classes)):
         return None
+    sure = ~trees.unknown(values)
+    if not sure.all():
+        values, outputs = values[sure], outputs[sure[: len(outputs)]]
+        scores = None if scores is None else scores[sure]
     same = np.allclose(trees.labels(values[: len(outputs)]), outputs, rtol=1e-6)
     if known is not None:
         same = same and scores is not None and np.allclose(trees.probabilities(values), scores, rtol=0.0, atol=1e-6)

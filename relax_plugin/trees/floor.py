@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from relax_plugin.arrays import Booleans, Floats, Integers, Values
+from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 from relax_plugin.base import CounterfactualExplainer, whole_number
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import GoalError, InputError, NotFittedError, UnsupportedError
@@ -19,9 +19,12 @@ from relax_plugin.features import Bounds, FeatureSpace, Rows
 from relax_plugin.goal import BoundGoal, Goal
 from relax_plugin.limits import Limits
 from relax_plugin.results import Counterfactuals
+from relax_plugin.rules.kept import KeptRules
 from relax_plugin.trees.aims import aim_at
-from relax_plugin.trees.cells import Cells, checked_trees
+from relax_plugin.trees.cells import Cells
 from relax_plugin.trees.ensemble import Trees
+from relax_plugin.trees.missing import gaps, trees_for, vanishing, with_gaps_kept
+from relax_plugin.trees.readers import read_trees
 from relax_plugin.trees.subset_grid import CHUNK_CELLS, SubsetGrid
 
 CLOSE = 1e-9  # relative difference of distances that is rounding
@@ -37,13 +40,15 @@ class Floor:
         The fewest features that have to change; 0 if the query meets its goal already, -1 if that is more than what
         was searched, or not known.
     distance : array (queries,)
-        The least standardised L1 distance with so few changes; NaN where `changes` is -1.
+        The least distance with so few changes, standardised L1 at the space's prices; NaN where `changes` is -1.
     values : array (queries, features)
         The optimal counterfactual; the query itself where `changes` is -1.
     proved : int array (queries,)
         It is proved that no counterfactual changes fewer features than this.
     possible : bool array (queries,)
         False where it is proved that no counterfactual exists at all.
+    notes : array (queries,) of str, or None
+        Why a query was not looked at; "" if it was, None if all were.
     """
 
     changes: Integers
@@ -51,6 +56,7 @@ class Floor:
     values: Floats
     proved: Integers
     possible: Booleans
+    notes: Array | None = None
 
     def __len__(self) -> int:
         return len(self.changes)
@@ -64,6 +70,8 @@ class Floor:
             return "the query meets the goal already"
         if not self.possible[row]:
             return "no counterfactual exists within the limits"
+        if self.notes is not None and self.notes[row]:
+            return f"nothing is proved, since {self.notes[row]}"
         if self.proved[row] == 0:
             return "nothing is proved, since the model does not answer as its trees do"
         return f"no counterfactual changes fewer than {_features(int(self.proved[row]))}"
@@ -83,10 +91,11 @@ def floor(
     Parameters
     ----------
     model : a tree ensemble that can be read, or a BlackBox of one
-        Of scikit-learn, XGBoost or LightGBM. Others are refused by an UnsupportedError, *skipped because ...*.
+        Of scikit-learn, XGBoost or LightGBM, also behind a pipeline. Others are refused by an UnsupportedError,
+        *skipped because ...*.
     space : FeatureSpace
     rows : DataFrame or array
-        The queries.
+        The queries. A number that is missing stays so, unless its feature may be filled in: a change of the price 1.
     goal : Goal, optional
         Another class for a classifier if absent; a regressor needs one.
     limits : Limits, optional
@@ -96,9 +105,16 @@ def floor(
     """
     most = whole_number("most_changes", most_changes, 0)
     blackbox = _bound(model, space)
-    trees = checked_trees(blackbox.model, space)
+    ready = blackbox.trees is not None and blackbox.space is space  # `accelerate` has read them already
+    trees = blackbox.trees.trees if ready and blackbox.trees is not None else read_trees(blackbox.model, space)
     values = space.values(rows)
-    limits = space.limits() if limits is None else limits
+    if ready and trees.unknown(values).any():  # cells that came with these queries
+        trees = read_trees(blackbox.model, space)
+    limits = with_gaps_kept(space, space.limits() if limits is None else limits, values)
+    if names := vanishing(space, limits):
+        raise UnsupportedError(
+            f"skipped because it proves nothing where a number may become missing, as {names[0]!r} may."
+        )
     if len(values) == 0:
         empty = np.empty(0, dtype=np.int64)
         return Floor(empty, np.empty(0), values, empty, np.empty(0, dtype=bool))
@@ -107,13 +123,15 @@ def floor(
     before = blackbox.confirm(rows)
     known = trees.decision.classes
     same = np.array_equal(np.asarray(known), np.asarray(blackbox.classes))  # of a regressor None
-    if not same or not np.allclose(trees.labels(values), before.output, rtol=1e-6):
+    known_rows = ~trees.unknown(values)
+    if not same or not np.allclose(trees.labels(values[known_rows]), before.output[known_rows], rtol=1e-6):
         name = type(blackbox.model).__name__
         raise UnsupportedError(f"skipped because the trees read from the {name} do not answer as it does.")
     if goal is None and blackbox.task == "regression":
         raise GoalError("a regressor needs a goal: Goal.shift(delta) or Goal.between(low, high).")
     bound = (goal or Goal.flip()).bind(blackbox, before)
-    found = _search(trees, blackbox, space, limits, values, bound, most, bound.met(before))
+    already, hopeless = bound.met(before), bound.impossible(before) != ""
+    found = _search(trees, blackbox, space, limits, values, bound, most, already, hopeless)
     changed = np.flatnonzero(found.changes > 0)
     if len(changed) == 0:
         return found
@@ -121,8 +139,11 @@ def floor(
     picked = rows[changed] if isinstance(rows, np.ndarray) else rows.iloc[changed]
     answer = blackbox.confirm(space.restore(found.values[changed], picked))
     wrong = changed[~bound.take(changed).met(answer)]
-    for array, nothing in ((found.changes, -1), (found.distance, np.nan), (found.proved, 0)):
-        array[wrong] = nothing
+    found.proved[wrong] = 0
+    # A row that breaks a rule is no counterfactual; that none has fewer changes is true all the same.
+    kept = KeptRules(space, space.bound_rules, values).holds(found.values[changed], changed)
+    wrong = np.union1d(wrong, changed[~kept])
+    found.changes[wrong], found.distance[wrong] = -1, np.nan
     found.values[wrong] = values[wrong]
     return found
 
@@ -145,16 +166,24 @@ def certify(
     most_changes : int
         Up to how many changes are tried.
     goal, vary, bounds
-        As they were given to the call of `explain`.
+        As they were given to the call of `explain`; where the result tells its question, they need not be given.
     """
+    asked = counterfactuals.asked
+    if goal is None and asked is not None:
+        goal = asked.goal
     if isinstance(explainer, CounterfactualExplainer):
         if not hasattr(explainer, "blackbox_"):
             raise NotFittedError(f"this {type(explainer).__name__} is not fitted, so that it cannot have made them.")
         goal, model = goal or explainer.goal or explainer.goal_, explainer.blackbox_
     else:
         model = explainer
-    space = counterfactuals.space
-    limits = space.limits(vary, bounds)
+    space, start = counterfactuals.space, counterfactuals.start
+    own = None if asked is None else space.limits(values=start, **vars(asked.constraints))
+    limits = own if own is not None and vary is None and bounds is None else space.limits(vary, bounds, start)
+    if asked is not None and own is not None and (goal != asked.goal or not limits.contain(own)):
+        raise InputError(
+            "goal, vary and bounds must be those of the call that found the counterfactuals, or wider; leave them out."
+        )
     best = floor(model, space, counterfactuals.queries, goal, limits=limits, most_changes=most_changes)
     fewer = np.where(counterfactuals.found, counterfactuals.sparsity, np.inf).min(axis=1) < best.proved
     if fewer.any():
@@ -165,14 +194,17 @@ def certify(
     # That none changes fewer than one feature goes without saying.
     told = (best.proved > 1) | (~best.possible & (best.changes != 0))
     sentences = [text if tell else "" for tell, text in zip(told, best.sentences(), strict=True)]
+    less = "costs less" if space.has_prices else "is closer"
     for row in np.flatnonzero(counterfactuals.found[:, 0] & (best.changes > 0)):
         changes, distance = counterfactuals.sparsity[row, 0], counterfactuals.proximity[row, 0]
         fewest = int(best.changes[row])
         if changes == fewest and distance <= best.distance[row] * (1 + CLOSE):
-            sentences[row] += ", and " * bool(sentences[row]) + f"none that changes {_features(fewest)} is closer"
+            sentences[row] += ", and " * bool(sentences[row]) + f"none that changes {_features(fewest)} {less}"
         elif changes > fewest:
             sentences[row] += ", and " * bool(sentences[row]) + f"one that changes {_features(fewest)} exists"
-    return replace(counterfactuals, certificate=np.array(sentences, dtype=object))
+    fewest_of_all = np.where(best.possible | (best.changes == 0), best.proved, len(space) + 1)
+    proved = np.column_stack([fewest_of_all, np.where(best.changes > 0, best.distance, np.nan)]).astype(np.float64)
+    return replace(counterfactuals, proofs=np.array(sentences, dtype=object), proved=proved)
 
 
 def _search(
@@ -184,21 +216,31 @@ def _search(
     goal: BoundGoal,
     most: int,
     already: Booleans,
+    hopeless: Booleans,
 ) -> Floor:
-    n = len(values)
     changes = np.where(already, 0, -1)
     distance, best = np.where(already, 0.0, np.nan), values.copy()
-    proved, possible = np.where(already, 0, most + 1), np.ones(n, dtype=bool)
-    pending = np.flatnonzero(~already)
-    size = max(1, 16 * CHUNK_CELLS // max(1, trees.boxes[0].size, comb(len(space), most)))
-    for first in range(0, len(pending), size):
-        index = pending[first : first + size]
-        part, start, mine = goal.take(index), values[index], limits.take(index)
+    proved, possible = np.where(already, 0, most + 1), ~hopeless
+    notes = np.full(len(values), "", dtype=object)
+    notes[~already & ~hopeless & trees.unknown(values)] = "it has a category that is missing or unknown"
+    pending = np.flatnonzero(~already & ~hopeless & (notes == ""))
+    pieces = []
+    for gap in gaps(trees, limits.take(pending), values[pending]):
+        mine = pending[gap.index]
+        seen = trees_for(trees, gap)
+        if seen is None:
+            notes[mine] = "too many of its missing numbers may be filled in"
+            continue
+        size = max(1, 16 * CHUNK_CELLS // max(1, seen.boxes[0].size, comb(len(space), most)))
+        pieces += [(seen, mine[first : first + size]) for first in range(0, len(mine), size)]
+    proved[notes != ""] = 0
+    for seen, index in pieces:
+        part, start, own = goal.take(index), values[index], limits.take(index)
 
         def met(rows: Values, owner: Integers, part: BoundGoal = part) -> Booleans:
             return part.take(owner).met(_answer(trees, blackbox, space, part, rows))
 
-        grid = SubsetGrid(Cells.of(trees, space, mine, start), aim_at(trees, part), met, most)
+        grid = SubsetGrid(Cells.of(seen, space, own, start), aim_at(seen, part), met, most)
         open_ = np.arange(len(index))
         for k in range(1, min(most, len(grid.movable)) + 1):
             solutions = grid.solve(k, open_)
@@ -209,12 +251,12 @@ def _search(
             distance[where] = space.distance(best[where], values[where])
             open_ = np.setdiff1d(open_, solved)
         possible[index[open_]] = len(grid.movable) > most
-    return Floor(changes, distance, best, proved, possible)
+    return Floor(changes, distance, best, proved, possible, notes)
 
 
 def _answer(trees: Trees, blackbox: BlackBox, space: FeatureSpace, goal: BoundGoal, values: Values) -> Answer:
     """The model's answer, read off its trees where that is exact to the last bit."""
-    if goal.min_probability is not None and trees.decision.link != "identity":
+    if goal.needs_scores and trees.decision.link != "identity":
         return blackbox.confirm(space.model_input(values))
     scores = trees.scores(values)
     if goal.wanted is None:

@@ -80,7 +80,7 @@ class SubsetGrid:
         done |= np.isinf(self.least[:, np.array(candidates)]).any(axis=2)
         for round_ in (*FIRST_ROUNDS, len(candidates)):
             hope = self._hope(best.distance, members)
-            done |= hope <= -self.aim.tolerance
+            done |= hope <= -self.aim.tolerance[:, None]
             hope[done] = -np.inf
             if round_ < len(candidates):
                 chosen = np.zeros_like(done)
@@ -104,8 +104,7 @@ class SubsetGrid:
         reachable = np.flatnonzero((cells.low <= cells.high).all(axis=1))
         found = []
         for first in range(0, len(self.aim), size):
-            home = cells.home[first : first + size, None, :]
-            outside = (home < cells.low[reachable]) | (home > cells.high[reachable])
+            outside = cells.outside(slice(first, first + size), reachable)
             query, leaf = np.nonzero(outside.sum(axis=2) <= most)
             pair, feature = np.nonzero(outside[query, leaf])
             query, leaf = query + first, reachable[leaf]
@@ -171,7 +170,7 @@ class SubsetGrid:
         least = self.least[queries][:, columns]
         budget = best.distance[queries] - least.sum(axis=1)  # what is left beyond changing all these features at all
         pairs = self._near(members[members >= 0], queries, budget)
-        hopeful = (self._tighter_hope(pairs, queries) > -self.aim.tolerance) & (budget > 0)
+        hopeful = (self._tighter_hope(pairs, queries) > -self.aim.tolerance[queries]) & (budget > 0)
         queries, budget, least = queries[hopeful], budget[hopeful], least[hopeful]
         if len(queries) == 0:
             return
@@ -182,9 +181,9 @@ class SubsetGrid:
         place[queries] = np.arange(len(queries))
         at = place[self.entries.query[pairs]]
         pairs, at = pairs[at >= 0], at[at >= 0]
-        leaf = self.entries.leaf[pairs][:, None]
-        low = np.clip(cells.low[leaf, columns], left[at], right[at])
-        high = np.clip(cells.high[leaf, columns] + 1, left[at], right[at])
+        box, low, high = cells.boxes_within(self.entries.leaf[pairs], columns)
+        pairs, at = pairs[box], at[box]
+        low, high = np.clip(low, left[at], right[at]), np.clip(high, left[at], right[at])
         inside = (low < high).all(axis=1)
         boxes = Boxes.merged(at[inside], low[inside], high[inside], self.entries.parts[pairs[inside]], left, right)
         order = np.argsort(boxes.volume, kind="stable")
@@ -257,11 +256,12 @@ class SubsetGrid:
 
         shape, row = gap.shape[1:], np.arange(len(queries))
         gap, cost = gap.reshape(len(row), -1), cost.reshape(len(row), -1)
-        sure = np.where(gap > self.aim.tolerance, cost, np.inf)
+        tolerance = self.aim.tolerance[queries][:, None]
+        sure = np.where(gap > tolerance, cost, np.inf)
         cell = sure.argmin(axis=1)
         least = sure[row, cell]
         if not self.aim.exact:
-            owner, asked = np.nonzero((np.abs(gap) <= self.aim.tolerance) & (cost < least[:, None]))
+            owner, asked = np.nonzero((np.abs(gap) <= tolerance) & (cost < least[:, None]))
             if len(owner):
                 met = self.met(self._values(queries[owner], intervals(owner, asked)), queries[owner])
                 owner, asked = owner[met], asked[met]

@@ -16,6 +16,7 @@ from relax_plugin.world_model.changes import Changes
 
 NOISE = 1e-3  # share of the variance that no answer removes
 PRIOR_ANSWERS = 2.0  # answers that the typical error of the world model is worth when a query's own is estimated
+TIMES_LIKELY = 2.5  # the distance of the shortest likely proposal, by which others are judged where distance counts
 LIKELY = 0.3  # chance of being valid from which on a proposal says how few changes may do
 
 
@@ -27,14 +28,22 @@ def expected_improvement(
     best_count: Array,
     best_distance: Array,
     urgency: Array | float = 0.0,
+    by_distance: bool = False,
 ) -> Array:
     """The chance that a proposal is valid, times what it would gain, in changes: fewer first, else a shorter way.
 
     While nothing valid is known (infinite `best_count`) it is compared with one change more than a likely one has, and
-    with the longest; `urgency` then makes the chance count for more.
+    with the longest; `urgency` then makes the chance count for more. `by_distance` a shorter way is all that counts;
+    while nothing valid is known, it is compared with some times that of the shortest likely one.
     """
     there, known = np.isfinite(gap), np.isfinite(best_count)[:, None]
     chance = ndtr(-gap / error)
+    if by_distance:
+        likely = np.where(there & (chance >= LIKELY), distance, np.inf).min(axis=1)
+        longest = np.where(there, distance, 0.0).max(axis=1)
+        far = np.where(known[:, 0], best_distance, np.where(np.isfinite(likely), TIMES_LIKELY * likely, longest))
+        shorter = np.maximum(1.0 - distance / np.maximum(far, 1e-12)[:, None], 0.0)
+        return np.where(there, chance * np.where(known, shorter, urgency + shorter), 0.0)
     few = np.where(there & (chance >= LIKELY), count, np.inf).min(axis=1)
     few = np.where(np.isfinite(few), few, np.where(there, count, 0).max(axis=1))
     longest = np.where(there, distance, 0.0).max(axis=1)
@@ -106,7 +115,7 @@ class Belief:
         """What is believed of proposals."""
         told = Told(proposals.gap.copy(), np.ones(proposals.gap.shape, dtype=np.float32), [])
         for reply in self.replies:
-            column = proposals.alike(reply.asked, self.space.is_categorical)
+            column = proposals.alike(reply.asked)
             for before, weight in zip(told.columns, reply.factor, strict=False):
                 column -= before * weight[:, None]
             column *= np.where(reply.live, 1.0 / reply.factor[-1], np.float32(0.0))[:, None]
@@ -132,7 +141,7 @@ class Belief:
             proposals.value[:, who, position],
             proposals.length[:, who, position],
         )
-        covariance = proposals.of(who).alike(asked.of(who), self.space.is_categorical)
+        covariance = proposals.of(who).alike(asked.of(who))
         factor = []
         for column in told.columns:
             weight = np.zeros(queries, dtype=np.float32)

@@ -37,6 +37,10 @@ class BoostedTrees:
     def __init__(self, space: FeatureSpace, values: Values, seed: int = 0) -> None:
         self.space = space
         self.rng = np.random.default_rng(seed)
+        missing = values == space.missing_codes
+        self.gaps = missing.any(axis=0)  # numbers that are missing in some rows: their code is the lowest value
+        if missing.any():
+            values = np.where(missing, np.nanmedian(np.where(missing, np.nan, values), axis=0), values)
         # A tree sees no step below 1e-7, and single precision only: most values of each number shall be around 1.
         self.centre = np.median(values, axis=0)
         apart = np.abs(values - self.centre)
@@ -125,6 +129,7 @@ class BoostedTrees:
             "masks": np.concatenate(self.masks),
             "thresholds": np.concatenate([np.zeros(0), *thresholds]),
             "pieces": np.array([len(mask) for mask in self.masks]),
+            "gaps": self.gaps.astype(np.uint8),
         }
 
     def load(self, arrays: dict[str, Any], outputs: int) -> None:
@@ -134,7 +139,7 @@ class BoostedTrees:
         pieces = arrays["pieces"]
         if not ((pieces > 0) & (pieces < MOST_PIECES)).all():
             raise InputError(f"a feature has no or more than {MOST_PIECES} pieces in the world model.")
-        if not (pieces[~numeric] == np.diff(self.space.category_offsets)[~numeric]).all():
+        if not (pieces[~numeric] == np.diff(self.space.category_offsets)[~numeric] + 1).all():
             raise InputError("the world model has other categories than its space.")
         expected = {
             "base": (np.float64, (outputs,)),
@@ -142,9 +147,10 @@ class BoostedTrees:
             "masks": (np.uint8, (int(pieces.sum()), number)),
             "thresholds": (np.float64, (int((pieces[numeric] - 1).sum()),)),
             "pieces": (np.int64, (len(self.space),)),
+            "gaps": (np.uint8, (len(self.space),)),
         }
         refuse_others(expected, arrays)
-        self.count, self.base = number, arrays["base"]
+        self.count, self.base, self.gaps = number, arrays["base"], arrays["gaps"].astype(bool)
         self.values = np.zeros((number, 256, outputs), dtype=np.float32)
         self.values[:, 1 << np.arange(LEAVES)] = arrays["leaves"]
         self.masks = np.split(arrays["masks"], np.cumsum(pieces)[:-1])
@@ -185,7 +191,7 @@ class BoostedTrees:
         for feature, own in zip(self.space.features, splits, strict=True):
             threshold, category, tree_of, left, right = np.array(own).reshape(-1, 5).T
             if feature.kind == "categorical":
-                goes_right = np.arange(len(feature.categories))[:, None] == category
+                goes_right = np.arange(len(feature.categories) + 1)[:, None] == category  # the last: none of them
                 self.thresholds.append(None)
             else:
                 distinct = np.unique(threshold)
@@ -224,9 +230,13 @@ class BoostedTrees:
 
     def _reachable(self, feature: Integers, value: Floats) -> Bytes:
         """What cells leave reachable (..., trees): their features, and values of the same shape or of rows of them."""
+        unknown = (value == self.space.missing_codes[feature]) & ~self.gaps[feature]
+        if unknown.any():  # the trees have never seen it missing: it is taken for its mean
+            value = np.where(unknown, self.space.mean[feature], value)
         piece = (self.steps[feature] < value[..., None]).sum(axis=-1)
         if self.space.is_categorical.any():
-            piece = np.where(self.space.is_categorical[feature], value, piece).astype(np.int64)
+            place = np.minimum(value, np.diff(self.space.category_offsets)[feature])
+            piece = np.where(self.space.is_categorical[feature], place, piece).astype(np.int64)
         return np.asarray(self.lookup.take(self.begins[feature] + piece, axis=0))
 
     def _left_by_the_others(self, states: Values) -> Bytes:

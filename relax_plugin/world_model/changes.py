@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from relax_plugin.arrays import Array, Booleans, Integers, Values
+from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 from relax_plugin.features import FeatureSpace
 
 REACH = 1.4  # standard deviations over which errors of a world model are alike
 FARTHEST = 1e15  # standard deviations that a length may be: its square must not overflow
-CATEGORY = np.float32(np.sqrt(2.0))  # length of a changed category: as far as its one-hot columns move
+CATEGORY = np.float32(np.sqrt(2.0))  # length of a change at once, of a category: as far as its one-hot columns move
+NEARLY_CATEGORY = np.nextafter(CATEGORY, np.float32(0.0))  # of a number that happens to move as far
 
 
 @dataclass
@@ -38,24 +39,45 @@ class Changes:
         nothing, length = np.full(shape, -1, dtype=np.int32), np.zeros(shape, dtype=np.float32)
         return cls(nothing, np.zeros(shape), length, np.full(shape[1:], np.inf, dtype=np.float32))
 
+    @classmethod
+    def to_rows(cls, space: FeatureSpace, start: Values, rows: Floats, gap: Array, places: int) -> "Changes":
+        """The changes, at most so many, that lead to rows (queries, proposals, features)."""
+        flat, origin = rows.reshape(-1, rows.shape[2]), np.repeat(start, rows.shape[1], axis=0)
+        feature, value = listed(flat, origin, places)
+        there, own = feature >= 0, origin[np.arange(len(origin)), feature]
+        length = lengths(value - own, space.scale[feature])
+        at_once = space.jumps(feature, own, value)
+        length = np.where(there, np.where(at_once, CATEGORY, length), np.float32(0.0))
+        shape = (places, *rows.shape[:2])
+        return cls(
+            feature.astype(np.int32).reshape(shape), value.reshape(shape), length.reshape(shape), gap.astype(np.float32)
+        )
+
     @property
     def count(self) -> Integers:
         return np.asarray((self.feature >= 0).sum(axis=0))
 
-    def keys(self, is_categorical: Booleans) -> Integers:
+    @property
+    def at_once(self) -> Booleans:
+        """Which changes are made at once or not at all: of categories, and of what is or becomes missing."""
+        return np.asarray(self.length == CATEGORY)
+
+    def keys(self) -> Integers:
         """A number for each proposal, the same for the same changes: in whatever order, rounded to single precision."""
-        landed = self.length
-        if is_categorical.any():
-            landed = np.where(is_categorical[self.feature], self.value, landed).astype(np.float32)
+        landed, at_once = self.length, self.at_once
+        if at_once.any():
+            landed = np.where(at_once, self.value, landed).astype(np.float32)
         bits = landed.view(np.int32).astype(np.int64) ^ (self.feature.astype(np.int64) << 32)
         mixed = (bits ^ (bits >> 29)) * np.int64(0x1B03738712FAD5C9)
         return np.asarray(np.where(self.feature >= 0, mixed ^ (mixed >> 32), 0).sum(axis=0))
 
     def distance(self, space: FeatureSpace) -> Array:
-        """L1 in standard deviations; a changed category counts 1."""
-        length = np.abs(self.length)
-        if space.is_categorical.any():
-            length = np.where(space.is_categorical[self.feature] & (self.feature >= 0), 1.0, length)
+        """What the changes cost: L1 in standard deviations, a changed category counting 1, at the space's prices."""
+        length, at_once = np.abs(self.length), self.at_once
+        if at_once.any():
+            length = np.where(at_once, 1.0, length)
+        if space.has_prices:  # in single precision, as the lengths are
+            length = length * space.prices.astype(np.float32)[self.feature]
         return np.asarray(length.sum(axis=0))
 
     def of(self, queries: Any) -> "Changes":
@@ -94,16 +116,22 @@ class Changes:
             rows[changed, feature[changed, at]] = value[changed, at]
         return rows
 
-    def alike(self, one: "Changes", is_categorical: Booleans) -> Array:
+    def alike(self, one: "Changes") -> Array:
         """How alike the world model's errors are at every proposal and at one proposal of its query; 1: the same."""
         squared = (self.length**2).sum(axis=0) + (one.length**2).sum(axis=0)
-        mixed = bool(is_categorical.any())
-        for feature, value, length in zip(one.feature, one.value, one.length, strict=True):
+        at_once = one.at_once
+        mixed = bool(at_once.any())
+        used = [place for place in range(len(self.feature)) if (self.feature[place] >= 0).any()]
+        for feature, value, length, jump in zip(one.feature, one.value, one.length, at_once, strict=True):
+            if not (feature >= 0).any():  # most answers change fewer features than there are places
+                continue
             twice = 2.0 * length
-            for mine, its_value, its_length in zip(self.feature, self.value, self.length, strict=True):
-                common = np.where(mine == feature, its_length * twice, 0.0)
+            for place in used:
+                mine, its_value, its_length = self.feature[place], self.value[place], self.length[place]
+                common = its_length * twice
+                common *= mine == feature
                 if mixed:  # two other categories of one feature agree in not being the query's own
-                    other = is_categorical[feature] & (its_value != value)
+                    other = jump & (its_value != value)
                     common = np.where(other, 0.5 * common, common)
                 squared -= common
         return nearness(np.maximum(squared, 0.0))  # of far proposals single precision leaves anything
@@ -111,7 +139,24 @@ class Changes:
 
 def lengths(difference: Array, scale: Array) -> Array:
     """Differences of numbers in standard deviations, in single precision."""
-    return np.clip(difference / scale, -FARTHEST, FARTHEST).astype(np.float32)
+    length = np.clip(difference / scale, -FARTHEST, FARTHEST).astype(np.float32)
+    return np.where(length == CATEGORY, NEARLY_CATEGORY, length)
+
+
+def listed(rows: Values, start: Values, places: int) -> tuple[Integers, Floats]:
+    """The changes of rows, one a query, as features and values (places, queries); -1 where there are fewer."""
+    changed = rows != start
+    feature = np.argsort(~changed, axis=1, kind="stable")[:, :places].T
+    there = np.take_along_axis(changed.T, feature, 0)
+    value = np.where(there, np.take_along_axis(rows.T, feature, 0), 0.0)
+    missing = places - len(feature)
+    feature = np.pad(np.where(there, feature, -1), ((0, missing), (0, 0)), constant_values=-1)
+    return feature, np.pad(value, ((0, missing), (0, 0)))
+
+
+def rank_within(query: Integers) -> Integers:
+    """0, 1, 2, ... within each run of equal queries, which must be in order."""
+    return np.arange(len(query)) - np.searchsorted(query, query)
 
 
 def nearness(squared: Array) -> Array:

@@ -6,9 +6,11 @@ import numpy as np
 
 from relax_plugin.arrays import Values
 from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.errors import GoalError
 from relax_plugin.goal import BoundGoal, Goal
 from relax_plugin.problem import Problem
 from relax_plugin.search.greedy import Moves
+from relax_plugin.wishes.objective import CLOSEST, SPARSE
 from relax_plugin.world_model.belief import expected_improvement
 from relax_plugin.world_model.model import LEAST_ERROR, WorldModel
 from relax_plugin.world_model.proposals import VALUES, Imagination
@@ -92,13 +94,17 @@ def _proposed(
     start = values[rng.integers(0, len(values), count)]
     before = world.targets.answer(world.predict(start))
     goals = random_goals(goal, world.blackbox, before, rng)
-    spent, limits = np.zeros(count, dtype=np.int64), world.space.limits()
-    problem = Problem(world.space, world.blackbox, start, before, goals, limits, max_changes, spent)
+    spent, limits = np.zeros(count, dtype=np.int64), world.space.limits(values=start)
+    objective = CLOSEST if world.space.has_prices else SPARSE  # as a call without a word about it will have it
+    problem = Problem(
+        world.space, world.blackbox, start, before, goals, limits, max_changes, spent, objective=objective
+    )
     moves = Moves.quantiles(values, world.space, VALUES)
     proposals = Imagination(world, problem, moves, sure=SURE).propose()
     none = np.full(count, np.inf)
+    distance, by_distance = proposals.distance(world.space), problem.by_distance
     promise = expected_improvement(
-        proposals.gap, world.error, proposals.count, proposals.distance(world.space), none, none
+        proposals.gap, world.error, proposals.count, distance, none, none, by_distance=by_distance
     )
     noisy = np.log(promise + 1e-12) + CURIOSITY * rng.gumbel(size=promise.shape)
     return proposals.rows(start, noisy.argmax(axis=1)), goals
@@ -107,7 +113,13 @@ def _proposed(
 def random_goals(goal: Goal, blackbox: BlackBox, answer: Answer, rng: np.random.Generator) -> BoundGoal:
     """A goal for each row: of several classes half are targeted, so that what is learned serves both kinds of goal."""
     if blackbox.task == "regression":
+        if goal.rows == 0:
+            raise GoalError("Goal.between has no range, and fit needs one to learn with; give it to explain instead.")
+        if goal.rows is not None:  # one for each query: what is learned serves any of them
+            goal = goal.chunk(rng.integers(0, goal.rows, len(answer)))
         return goal.bind(blackbox, answer)
+    if goal.raise_by is not None:
+        return _random_rises(goal, goal.raise_by, blackbox, answer, rng)
     untargeted = Goal.flip(min_probability=goal.min_probability).bind(blackbox, answer)
     untargeted = replace(untargeted, avoided=None)
     assert untargeted.wanted is not None
@@ -122,3 +134,18 @@ def random_goals(goal: Goal, blackbox: BlackBox, answer: Answer, rng: np.random.
     targeted = target[:, None] == np.arange(classes)
     pick = (rng.random(len(answer)) < 0.5)[:, None]
     return replace(untargeted, wanted=np.where(pick, targeted, untargeted.wanted))
+
+
+def _random_rises(
+    goal: Goal, raise_by: float, blackbox: BlackBox, answer: Answer, rng: np.random.Generator
+) -> BoundGoal:
+    """A class to make likelier for each row: half of them the goal's own; another where that is nearly 1."""
+    assert answer.scores is not None
+    rows, classes = answer.scores.shape
+    target = rng.integers(0, classes, rows)
+    if not isinstance(goal.label, tuple):
+        own = blackbox.positions([goal.label])[0]
+        target = np.where(rng.random(rows) < 0.5, own, target)
+    possible = answer.scores[np.arange(rows), target] + raise_by <= 1.0
+    target = np.where(possible, target, answer.scores.argmin(axis=1))
+    return BoundGoal(blackbox, wanted=target[:, None] == np.arange(classes)).risen(answer, raise_by)

@@ -47,20 +47,23 @@ class LookaheadRanker:
             )
             imagined = self.world.predict_changed(episodes.values, row, feature, landed)
             left = goal.gap(self.world.targets.answer(imagined + (known - here)[row]))
-            worth = self._worth(so_far, self._cost(landed - episodes.start[row, feature], feature), left, gap[row])
-            better = (landed != episodes.values[row, feature]) & (worth > value[row, action])
+            worth = self._worth(so_far, self._cost(landed, episodes.start[row, feature], feature), left, gap[row])
+            fits = abs(extent) == 1.0 or self.exact or episodes.goal.two_sided[row]  # else all the way is never too far
+            better = fits & (landed != episodes.values[row, feature]) & (worth > value[row, action])
             value[row[better], action[better]], magnitude[row[better], action[better]] = worth[better], extent
 
     def _extents(self, episodes: Episodes) -> tuple[float, ...]:
         """How far actions are tried: all the way, which shows what they can do, or less where that may be too far."""
-        extents = SHARES_OF_THE_WAY if episodes.goal.two_sided or self.exact else (1.0,)
+        extents = SHARES_OF_THE_WAY if episodes.goal.two_sided.any() or self.exact else (1.0,)
         signed = self.observer.actions.style == "signed"
         return (*extents, *(-extent for extent in extents)) if signed else extents
 
-    def _cost(self, change: Floats, feature: Integers) -> Floats:
+    def _cost(self, landed: Floats, start: Floats, feature: Integers) -> Floats:
         """What a change adds to the distance; a feature that an action may change has not been changed before."""
-        space = self.observer.space
-        return np.where(space.is_categorical[feature], change != 0, np.abs(change) / space.scale[feature])
+        space, change = self.observer.space, landed - start
+        at_once = space.jumps(feature, start, landed)
+        moved = np.where(at_once, change != 0, np.abs(change) / space.scale[feature])
+        return np.asarray(moved * space.prices[feature])
 
     def _worth(self, so_far: Floats, cost: Floats, gap: Floats, before: Floats) -> Floats:
         """What the states after the actions are worth, given the imagined gaps after and the gaps before."""

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from relax_plugin.arrays import Array, Floats, Integers, Values
+from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace
 from relax_plugin.world_model.layers import Adam, one_thread
@@ -41,15 +41,30 @@ def refuse_others(expected: dict[str, tuple[Any, tuple[int, ...]]], arrays: dict
 
 
 class TabledNetwork:
-    """One hidden layer of rectifiers over standardised numbers, their pieces, and one-hot categories."""
+    """One hidden layer of rectifiers over standardised numbers, their pieces, and one-hot categories.
+
+    A number that is missing in some of the training rows has a column that says so; else a missing one is taken for its
+    mean. What is none of a feature's categories sets no column.
+    """
 
     def __init__(self, space: FeatureSpace, values: Values, seed: int = 0) -> None:
         self.space = space
         self.generator = torch.Generator().manual_seed(seed)
         self.weights: list[torch.Tensor] = []
         self.steps = 0
-        self._between(np.quantile(values, np.linspace(0.0, 1.0, BINS + 1), axis=0).T.copy())
-        columns = [len(f.categories) if f.kind == "categorical" else 1 + BINS for f in space.features]
+        missing, shares = values == space.missing_codes, np.linspace(0.0, 1.0, BINS + 1)
+        known = np.nanquantile(np.where(missing, np.nan, values), shares, axis=0) if missing.any() else None
+        self._between((np.quantile(values, shares, axis=0) if known is None else known).T.copy())
+        self._lay_out(missing.any(axis=0))
+
+    def _lay_out(self, gaps: Booleans) -> None:
+        """Decide which columns the network sees of each feature; `gaps` are those that are missing in some rows."""
+        self.gaps = gaps
+        numbers = 1 + BINS + gaps.astype(int)
+        columns = [
+            len(f.categories) if f.kind == "categorical" else int(number)
+            for f, number in zip(self.space.features, numbers, strict=True)
+        ]
         ends = np.cumsum([0, *columns])
         self.columns = [slice(int(a), int(b)) for a, b in pairwise(ends)]
         self.inputs = int(ends[-1])
@@ -140,11 +155,16 @@ class TabledNetwork:
     def arrays(self) -> dict[str, Any]:
         """All that a file must hold to restore the fitted network."""
         names = ("edges", "first", "offset", "second", "last", "centre")
-        return {**{name: getattr(self, name) for name in names}, "scale": np.array(self.scale)}
+        numbers = {"scale": np.array(self.scale), "gaps": self.gaps.astype(np.uint8)}
+        return {**{name: getattr(self, name) for name in names}, **numbers}
 
     def load(self, arrays: dict[str, Any], outputs: int) -> None:
         """Take over what `arrays` gave, if it can be that of a network for this space."""
+        gaps = arrays.get("gaps")
+        refuse_others({"gaps": (np.uint8, (len(self.space),))}, {} if gaps is None else {"gaps": gaps})
+        self._lay_out(arrays["gaps"].astype(bool) & ~self.space.is_categorical)
         expected = {
+            "gaps": (np.uint8, (len(self.space),)),
             "edges": (np.float64, (len(self.space), BINS + 1)),
             "first": (np.float32, (self.inputs, HIDDEN)),
             "offset": (np.float32, (1, HIDDEN)),
@@ -171,11 +191,16 @@ class TabledNetwork:
     def _ready(self) -> None:
         """Note what each feature adds to the hidden layer at its edges, between which it adds evenly more or less."""
         knots, rises = [], []
+        nothing = np.zeros((1, HIDDEN), dtype=np.float32)
         for j, columns in enumerate(self.columns):
             weights = self.first[columns]
-            at_edges = weights if self.space.is_categorical[j] else self._seen(j, self.edges[j]) @ weights
-            knots.append(at_edges)
-            rises.append(np.diff(at_edges, axis=0, append=at_edges[-1:]) * (not self.space.is_categorical[j]))
+            if self.space.is_categorical[j]:
+                knots.append(np.concatenate([weights, nothing]))  # the last: none of the categories
+                rises.append(np.zeros_like(knots[-1]))
+            else:
+                at_edges = self._seen(j, self.edges[j]) @ weights
+                knots.append(np.concatenate([at_edges, weights[-1:] if self.gaps[j] else nothing]))  # the last: missing
+                rises.append(np.concatenate([np.diff(at_edges, axis=0, append=at_edges[-1:]), nothing]))
         self.knots, self.rises = np.concatenate(knots), np.concatenate(rises).astype(np.float32)
         self.begins = np.cumsum([0, *(len(own) for own in knots[:-1])])
         numbers = ~self.space.is_categorical
@@ -185,8 +210,8 @@ class TabledNetwork:
             np.where(numbers, np.minimum(self.space.mean - far, self.edges[:, 0]), -np.inf),
             np.where(numbers, np.maximum(self.space.mean + far, self.edges[:, -1]), np.inf),
         )
-        first_column = [columns.start for columns in self.columns]
-        self.slopes[numbers] = self.first[first_column][numbers]  # a standard deviation
+        first_column = np.array([columns.start for columns in self.columns])
+        self.slopes[numbers] = self.first[first_column[numbers]]  # a standard deviation
 
     @property
     def _every(self) -> Integers:
@@ -194,13 +219,21 @@ class TabledNetwork:
 
     def _adds(self, feature: Integers, value: Floats) -> Array:
         """What cells add to the hidden layer (..., hidden): their features, and values of the same shape or of rows."""
-        numbers = ~self.space.is_categorical[feature]
+        numbers, missing = ~self.space.is_categorical[feature], value == self.space.missing_codes[feature]
+        some_missing = bool(missing.any())
+        if some_missing:
+            value = np.where(missing, self.space.mean[feature], value)
         piece = (self.edges[feature, 1:-1] <= value[..., None]).sum(axis=-1)
         inside = np.clip(value, self.edges[feature, 0], self.edges[feature, -1])
         share = np.clip((inside - self.edges[feature, piece]) / self.width[feature, piece], 0.0, 1.0)
         if not numbers.all():
-            piece = np.where(numbers, piece, value).astype(np.int64)
+            place = np.minimum(value, np.diff(self.space.category_offsets)[feature])
+            piece = np.where(numbers, piece, place).astype(np.int64)
             share, inside = np.where(numbers, share, 0.0), np.where(numbers, inside, value)
+        if some_missing:
+            told = missing & self.gaps[feature]
+            piece, share = np.where(told, BINS + 1, piece), np.where(told, 0.0, share)
+            inside = np.where(told, value, inside)
         at = self.begins[feature] + piece
         made = self.knots.take(at, axis=0)
         made += self.rises.take(at, axis=0) * share.astype(np.float32)[..., None]
@@ -223,4 +256,7 @@ class TabledNetwork:
             pieces = np.clip((column[:, None] - self.edges[j, :-1]) / self.width[j], 0.0, 1.0) - 0.5
             standardised = np.clip((column - self.space.mean[j]) / self.space.scale[j], -FAR, FAR)
             seen = np.column_stack([standardised, pieces])
+            if self.gaps[j]:
+                missing = column == self.space.missing_codes[j]
+                seen = np.column_stack([np.where(missing[:, None], 0.0, seen), missing])
         return np.asarray(seen, dtype=np.float32)

@@ -25,25 +25,28 @@ class Mixing:
 
 def moved(rows: Values, space: FeatureSpace, moves: Moves, rng: np.random.Generator) -> Values:
     """The rows with up to three random features of each at another value, within what is allowed."""
-    limits = space.limits()
+    limits = space.limits(values=rows)
     low, high = limits.span(rows)
     count = rng.choice(len(MOVES), len(rows), p=MOVES)
     order = (rng.random(rows.shape) + limits.frozen).argsort(axis=1)[:, : len(MOVES) - 1]  # what may move comes first
     row, turn = np.nonzero(np.arange(order.shape[1]) < count[:, None])
     feature = order[row, turn]
+    able = np.isin(feature, moves.feature)  # a column that is carried has no moves
+    row, feature = row[able], feature[able]
     value = moves.value[_random_move(moves, feature, rng)]
     to_bound = ~space.is_categorical[feature] & (rng.random(len(row)) < TO_A_BOUND)
     value = np.where(to_bound, np.where(rng.random(len(row)) < 0.5, -np.inf, np.inf), value)
     result = rows.copy()
-    result[row, feature] = np.clip(value, low[row, feature], high[row, feature])
+    inside = np.clip(value, low[row, feature], high[row, feature])
+    result[row, feature] = np.where(value == space.missing_codes[feature], value, inside)
     return limits.project(result, rows)
 
 
 def _random_move(moves: Moves, feature: Integers, rng: np.random.Generator) -> Integers:
-    """For each feature the position of one of its moves."""
-    first = np.searchsorted(moves.feature, feature, side="left")
+    """For each feature the position of one of its moves; of one that has none, since it never changes, any."""
+    first = np.searchsorted(moves.feature, feature, side="left").clip(max=len(moves.feature) - 1)
     last = np.searchsorted(moves.feature, feature, side="right")
-    return np.asarray(rng.integers(first, last))
+    return np.asarray(rng.integers(first, np.maximum(last, first + 1)))
 
 
 def mixtures(values: Values, space: FeatureSpace, mixing: Mixing, rng: np.random.Generator, count: int) -> Values:
@@ -56,7 +59,8 @@ def mixtures(values: Values, space: FeatureSpace, mixing: Mixing, rng: np.random
     low, high = space.limits().ends
     mixed = np.where(low > high, one, space.limits().inside(mixed))
     from_one = rng.random(mixed.shape) >= share
-    return np.where(space.is_categorical, np.where(from_one, one, other), mixed)
+    at_once = space.is_categorical | (one == space.missing_codes) | (other == space.missing_codes)
+    return np.where(at_once, np.where(from_one, one, other), mixed)
 
 
 def crossings(rows: Values, output: Array, space: FeatureSpace, count: int, rng: np.random.Generator) -> Values:
@@ -69,4 +73,4 @@ def crossings(rows: Values, output: Array, space: FeatureSpace, count: int, rng:
     one = rng.choice(len(rows), count, p=weight / weight.sum())
     other = rng.integers(0, len(rows), count)
     kept = rng.random((count, rows.shape[1])) < rng.uniform(*KEPT, (count, 1))
-    return space.limits().project(np.where(kept, rows[one], rows[other]), rows[other])
+    return space.limits(values=rows[other]).project(np.where(kept, rows[one], rows[other]), rows[other])

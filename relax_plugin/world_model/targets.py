@@ -69,6 +69,8 @@ class Targets:
             lower, upper = (((end - self.centre) / self.unit)[several] for end in (goal.lower, goal.upper))
             gap = np.maximum(lower - targets[..., 0], targets[..., 0] - upper)
             return np.clip(gap if goal.inside else -gap, -FARTHEST, FARTHEST)
+        if goal.least is not None:
+            return self._gap_of_odds(goal, targets)
         logs = targets
         if goal.min_probability is not None:
             both = 0.5 * np.concatenate([-targets, targets], axis=-1) if self.classes == 2 else targets
@@ -85,3 +87,14 @@ class Targets:
         if goal.min_probability is not None:
             gap = np.maximum(gap, np.log(max(goal.min_probability, 1e-12)) - best_wanted)
         return np.where(np.isfinite(best_wanted), gap, 1.0)
+
+    def _gap_of_odds(self, goal: BoundGoal, targets: Floats) -> Floats:
+        """The gap where a probability of the wanted class is enough: log odds that are missing."""
+        assert goal.wanted is not None and goal.least is not None
+        several = (slice(None),) + (None,) * (targets.ndim - 2)
+        logs = 0.5 * np.concatenate([-targets, targets], axis=-1) if self.classes == 2 else targets
+        wanted = goal.wanted[(*several, slice(None))]
+        own = np.where(wanted, logs, -np.inf).max(axis=-1)
+        others = np.logaddexp.reduce(np.where(wanted, -np.inf, logs), axis=-1)
+        needed = goal.log_odds(goal.least).astype(targets.dtype)[several]
+        return np.where(np.isfinite(others), needed - (own - others), 1.0)

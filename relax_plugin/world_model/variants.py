@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from relax_plugin.arrays import Array, Floats, Integers
+from relax_plugin.arrays import Array, Booleans, Floats, Integers
 from relax_plugin.problem import Problem
 from relax_plugin.world_model.changes import CATEGORY, Changes, lengths
 from relax_plugin.world_model.model import WorldModel
 
 SHARES = (0.0, 0.3, 0.6, 0.8, 0.92, 1.2)  # of one change
 TOGETHER = (0.6, 0.85)  # of all changes
+ALL_SHARES = np.array([*SHARES, *TOGETHER])
 
 
 def variants_of(world: WorldModel, problem: Problem, query: Integers, feature: Array, value: Array) -> Changes:
@@ -30,10 +31,9 @@ def variants_of(world: WorldModel, problem: Problem, query: Integers, feature: A
         base[there, j[there]] = v[there]
     made = Changes.none(places, len(query), places * shares + len(TOGETHER))
     made.feature[:], made.value[:] = feature[:, :, None], value[:, :, None]
-    shorter = _values(problem, query, feature, origin, value, np.array(SHARES))
-    together = _values(problem, query, feature, origin, value, np.array(TOGETHER))
-    categorical = space.is_categorical[feature]
-    together = np.where(categorical[:, :, None], value[:, :, None], together)
+    categorical = space.jumps(feature, origin, value)
+    both = _values(problem, query, feature, origin, value, categorical)
+    shorter, together = both[:, :, :shares], both[:, :, shares:]
     made.value[:, :, places * shares :] = together
     for k in range(places):
         made.value[k, :, k * shares : (k + 1) * shares] = shorter[k]
@@ -58,16 +58,16 @@ def variants_of(world: WorldModel, problem: Problem, query: Integers, feature: A
 
 
 def _values(
-    problem: Problem, query: Integers, feature: Integers, origin: Floats, value: Floats, shares: Floats
+    problem: Problem, query: Integers, feature: Integers, origin: Floats, value: Floats, at_once: Booleans
 ) -> Floats:
     """Parts of the way of each change (places, proposals, shares), on the grid and within the bounds.
 
-    Of a category there is all of the way or nothing.
+    Of what changes `at_once`, such as a category, there is all of the way or nothing.
     """
-    whole = np.broadcast_to(feature[:, :, None], (*feature.shape, len(shares)))
-    way = origin[:, :, None] + shares * (value - origin)[:, :, None]
+    whole = np.broadcast_to(feature[:, :, None], (*feature.shape, len(ALL_SHARES)))
+    way = origin[:, :, None] + ALL_SHARES * (value - origin)[:, :, None]
     low, high = problem.span
     inside = problem.limits.round_cells(way, whole)
     inside = np.clip(inside, low[query, feature][:, :, None], high[query, feature][:, :, None])
-    inside = np.where(problem.space.is_categorical[whole], value[:, :, None], inside)
-    return np.where(shares == 0.0, origin[:, :, None], inside)
+    inside = np.where(at_once[:, :, None], value[:, :, None], inside)
+    return np.where(ALL_SHARES == 0.0, origin[:, :, None], inside)

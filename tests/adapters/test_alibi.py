@@ -234,15 +234,46 @@ def test_fitted_explainer_with_named_classes_is_answered_in_positions() -> None:
     assert explanation.cf["X"].dtype == object
 
 
-def test_regressor_gives_numbers_and_needs_a_goal_instead_of_targets() -> None:
+def column(x: np.ndarray) -> np.ndarray:
+    return tiny.numbers(x)[:, None]
+
+
+@pytest.mark.parametrize("model", [column, BlackBox(tiny.numbers, task="regression")], ids=["(n, 1)", "BlackBox"])
+def test_regressor_comes_near_the_numbers_of_its_targets(model: object) -> None:
     rows = tiny.gaussian_rows(100)
-    model = BlackBox(tiny.numbers, task="regression")
     made = ReLAXTabular(model, explainer="greedy", options={"goal": Goal.shift(1.5)}).fit(rows)
     explanation = made.explain(rows[:10])
     np.testing.assert_allclose(explanation.cf["class"][:, 0], tiny.numbers(explanation.cf["X"]))
     assert (np.abs(explanation.cf["class"] - explanation.orig["class"]) >= 1.5).all()
-    with pytest.raises(GoalError, match="regressor"):
-        made.explain(rows[:10], np.array([0]))
+    assert explanation.orig["class"].shape == (10, 1)
+    wanted = np.linspace(-0.5, 0.5, 10).reshape(-1, 1)
+    explanation = made.explain(rows[:10], wanted)
+    found = explanation.counterfactuals.found[:, 0]
+    assert found.mean() > 0.5
+    spread = np.std(tiny.numbers(rows))
+    assert (np.abs(column(explanation.cf["X"]) - wanted)[found] <= spread / 10 + 1e-9).all()
+    assert np.array_equal(explanation.target, wanted)
+    near = ReLAXTabular(model, explainer="greedy", options={"goal": Goal.shift(1.5)}, tolerance=0.01).fit(rows)
+    explanation = near.explain(rows[:10], np.array([0.2]))
+    found = explanation.counterfactuals.found[:, 0]
+    assert (np.abs(column(explanation.cf["X"]) - 0.2)[found] <= 0.01 + 1e-9).all()
+    for wrong in ([0.1, 0.2], [np.nan]):
+        with pytest.raises(GoalError, match="one number to reach"):
+            made.explain(rows[:10], np.array(wrong))
+    with pytest.raises(GoalError, match="tolerance is -1"):
+        ReLAXTabular(explainer=made.explainer_, tolerance=-1.0).explain(rows[:2], np.array([0.2]))
+
+
+def test_regressor_without_a_goal_moves_half_a_standard_deviation() -> None:
+    rows = tiny.gaussian_rows(100)
+    made = ReLAXTabular(column, explainer="greedy").fit(rows)
+    explanation = made.explain(rows[:10])
+    found = explanation.counterfactuals.found[:, 0]
+    assert found.any()
+    moved = np.abs(explanation.cf["class"] - explanation.orig["class"])[found]
+    assert (moved >= np.std(tiny.numbers(rows)) / 2 - 1e-9).all()
+    made.reset_predictor(lambda x: 2.0 * column(x))
+    np.testing.assert_allclose(made.explain(rows[:3]).orig["class"], 2.0 * column(rows[:3]))
 
 
 def test_what_cannot_be_meant_is_refused(greedy: ReLAXTabular, X_positive: np.ndarray) -> None:

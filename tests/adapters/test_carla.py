@@ -1,5 +1,9 @@
 """The CARLA-shaped adapter: the user code that must run unchanged, and what a RecourseMethod promises."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -181,6 +185,102 @@ def test_hyperparameters_are_merged_without_touching_what_was_given() -> None:
     assert merge_hyperparams(None, default) == default
     assert given == {"nested": {"c": 4}}
     assert default == {"a": 1, "nested": {"b": 2, "c": 3}}
+
+
+def test_hyperparameters_of_other_methods_are_set_aside_with_one_warning(model: Model) -> None:
+    wachter = {"loss_type": "BCE", "binary_cat_features": True, "lr": 0.02, "t_max_min": 0.5, "y_target": None}
+    with pytest.warns(UserWarning, match="loss_type, binary_cat_features, lr, t_max_min, y_target; here") as caught:
+        method = ReLAXRecourse(model, {**GREEDY, **wachter})
+    assert len([one for one in caught if "other methods" in str(one.message)]) == 1
+    assert caught[0].filename.endswith("test_carla.py")
+    assert set(method.hyperparams) == {"explainer", "options", "desired_class", "seed"}
+    factuals = negatives(model).iloc[:5]
+    plain = ReLAXRecourse(model, GREEDY).get_counterfactuals(factuals)
+    pd.testing.assert_frame_equal(method.get_counterfactuals(factuals), plain)
+
+
+def test_measures_count_a_category_once_where_carla_counts_its_columns() -> None:
+    model = Model(Data(None))
+    factuals = negatives(model).iloc[:30]
+    method = ReLAXRecourse(model, {**GREEDY, "options": {"max_changes": 1}})
+    cfs = method.get_counterfactuals(factuals)
+    cfs.iloc[3] = np.nan
+    measured = method.measures(factuals, cfs)
+    found = cfs.dropna()
+    assert list(measured.index) == list(found.index)
+    delta = (found - model.get_ordered_features(factuals).loc[found.index]).to_numpy()
+    # As carla.evaluation.catalog.distance computes them.
+    assert measured["L0_distance"].tolist() == (~np.isclose(delta, 0.0, atol=1e-5)).sum(axis=1).tolist()
+    np.testing.assert_allclose(measured["L1_distance"], np.abs(delta).sum(axis=1))
+    assert (measured["L0_merged"] == 1).all()
+    category = measured["L0_distance"] == 2
+    assert 0 < category.sum() < len(measured)
+    np.testing.assert_allclose(measured.loc[category, "L1_merged"], 1.0)
+    np.testing.assert_allclose(measured.loc[~category, "L1_merged"], measured.loc[~category, "L1_distance"])
+    assert (measured["Redundancy_merged"] == 0).all()  # the only change is needed
+
+
+def test_redundant_changes_are_those_that_can_be_taken_back_alone() -> None:
+    model = Model(Data(None))
+    method = ReLAXRecourse(model, GREEDY)
+    factuals = negatives(model)[model.feature_input_order].iloc[:1]
+    works = ["work_office", "work_private", "work_state"]
+    rich = factuals.assign(gain=30.0, hours=30.0)  # either is enough
+    rich[works] = np.roll(factuals[works].to_numpy(), 1, axis=1)
+    measured = method.measures(factuals, rich).iloc[0]
+    assert measured[["L0_distance", "L0_merged", "Redundancy_merged"]].tolist() == [4, 3, 3]
+    expected = 0
+    for column in rich:  # as carla.evaluation.catalog.redundancy does
+        back = rich.assign(**{column: factuals[column]})
+        expected += bool((rich[column] != factuals[column]).any() and model.predict_proba(back).argmax() == 1)
+    assert measured["Redundancy"] == expected
+    nothing = method.measures(factuals, rich * np.nan)
+    assert nothing.empty and list(nothing) == list(method.measures(factuals, rich))
+
+
+CARLA_API = """
+from abc import ABC, abstractmethod
+
+class RecourseMethod(ABC):
+    def __init__(self, mlmodel):
+        self._mlmodel = mlmodel
+
+    @abstractmethod
+    def get_counterfactuals(self, factuals):
+        pass
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("installed", ["recourse", "simulator", "none"])
+def test_where_carla_can_be_imported_it_is_a_recourse_method(installed: str, tmp_path: Path) -> None:
+    """CARLA itself installs nowhere now: this is a package with the abstract base class as it was published."""
+    if installed != "none":
+        (tmp_path / "carla").mkdir()
+        (tmp_path / "carla" / "__init__.py").write_text("")
+    if installed == "recourse":
+        api = tmp_path / "carla" / "recourse_methods" / "api"
+        api.mkdir(parents=True)
+        (tmp_path / "carla" / "recourse_methods" / "__init__.py").write_text("")
+        (api / "__init__.py").write_text(CARLA_API)
+    told = """
+import logging; logging.basicConfig()
+from relax_plugin.adapters.carla import ReLAXRecourse
+from test_carla import Data, GREEDY, Model, negatives
+model = Model(Data(None))
+method = ReLAXRecourse(model, GREEDY)
+print([base.__module__ for base in ReLAXRecourse.__mro__])
+print(method._mlmodel is model, method.get_counterfactuals(negatives(model).iloc[:3]).notna().all(axis=None))
+"""
+    root = Path(__file__).parents[2]
+    path = os.pathsep.join(map(str, (tmp_path, root, root / "tests", root / "tests" / "adapters")))
+    done = subprocess.run(
+        [sys.executable, "-c", told], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, check=True
+    )
+    bases, answers = done.stdout.splitlines()
+    assert ("carla.recourse_methods.api" in bases) == (installed == "recourse")
+    assert answers == "True True"
+    assert ("has no RecourseMethod" in done.stderr) == (installed == "simulator")
 
 
 def test_unknown_or_empty_hyperparameters_are_refused(model: Model) -> None:

@@ -25,7 +25,13 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from relax_plugin import BlackBox, FeatureSpace, ReLAXConfig, list_explainers, make_explainer
 from relax_plugin.adapters.dice import Dice, ReLAXDice
-from relax_plugin.errors import ColumnError, InputError, MissingExtraError, UnknownNameError
+from relax_plugin.errors import (
+    ColumnError,
+    ConstraintError,
+    InputError,
+    MissingExtraError,
+    UnknownNameError,
+)
 
 NUMBERS, CATEGORIES = ["age", "income", "debt"], ["job", "rooms"]
 FEATURES = ["age", "job", "income", "rooms", "debt"]
@@ -146,8 +152,8 @@ def test_unknown_methods_and_options_are_refused() -> None:
         Dice(exp.data_interface, exp.model, method="greedy", options={"max_change": 2})
     with pytest.raises(UnknownNameError, match="sample_size"):
         exp.generate_counterfactuals(ROWS[:1], 1, sample_sise=3)
-    with pytest.warns(UserWarning, match="proximity_weight tunes DiCE's own methods"):
-        exp.generate_counterfactuals(ROWS[:1], 1, proximity_weight=0.5)
+    with pytest.warns(UserWarning, match="diversity_weight tunes DiCE's own methods"):
+        exp.generate_counterfactuals(ROWS[:1], 1, diversity_weight=0.5)
     with pytest.warns(UserWarning, match="learning_rate tunes DiCE's own methods"):
         exp.generate_counterfactuals(ROWS[:1], 1, learning_rate=0.05, min_iter=500)
 
@@ -440,7 +446,7 @@ def test_a_fitted_explainer_can_be_handed_over() -> None:
     check(exp, ROWS[:10], exp.generate_counterfactuals(ROWS[:10], 2, desired_class=1))
     assert exp.explainer is mine
     for wrong, options in ((make_explainer("greedy", model), None), (mine, {"max_changes": 2})):
-        with pytest.raises(InputError, match="must be fitted to the features"):
+        with pytest.raises(InputError, match="must be fitted to the columns"):
             ReLAXDice(interface, asked, wrong, options)
 
 
@@ -508,8 +514,6 @@ def test_rows_that_dice_refuses_are_refused_wherever_they_stand() -> None:
             exp.generate_counterfactuals(queries, 1)
     with pytest.raises(ColumnError, match="'debt' is missing"):
         exp.generate_counterfactuals(ROWS[:2].drop(columns="debt"), 1)
-    with pytest.raises(ValueError, match="present in query instance"):
-        exp.generate_counterfactuals(ROWS[:2].assign(y=1), 1)
     constant = dice_ml.Model(model=DummyClassifier().fit(ROWS, [1] * len(ROWS)), backend="sklearn")
     with pytest.raises(UserConfigValidationException, match="No counterfactuals found"):
         ReLAXDice(exp.data_interface, constant, "greedy").generate_counterfactuals(ROWS[:2], 1)
@@ -534,3 +538,127 @@ def test_without_dice_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delitem(sys.modules, "relax_plugin.adapters.dice")
     with pytest.raises(MissingExtraError, match=r"relax-plugin\[dice\]"):
         importlib.import_module("relax_plugin.adapters.dice")
+
+
+@pytest.mark.parametrize("as_dict", [False, True])
+def test_the_outcome_in_a_query_is_dropped_with_a_warning(as_dict: bool) -> None:
+    exp, queries = face(), ROWS[:3].assign(y="no")
+    plain = exp.generate_counterfactuals(ROWS[:3], 1)
+    if as_dict:
+        queries = queries.to_dict("records")
+    with pytest.warns(
+        UserWarning, match="the queries have 'y', which is the outcome and no feature: it is dropped"
+    ) as told:
+        explanations = exp.generate_counterfactuals(queries, 1)
+    assert told[0].filename == __file__
+    pd.testing.assert_frame_equal(pd.concat(found(explanations)), pd.concat(found(plain)), check_dtype=not as_dict)
+    assert [example.test_pred for example in explanations.cf_examples_list] == list(exp.model.model.predict(ROWS[:3]))
+
+
+@pytest.mark.slow
+def test_the_heavier_of_proximity_and_sparsity_is_what_is_aimed_at() -> None:
+    exp, queries = face("forest", options={"max_changes": 4}), ROWS[:15]
+
+    def made(**weights: float) -> tuple[float, float]:
+        """Mean distance and mean number of changes."""
+        frames = found(exp.generate_counterfactuals(queries, 1, **weights))
+        assert len(frames) == len(queries)
+        rows, start = pd.concat(frames)[FEATURES].reset_index(drop=True), queries[FEATURES]
+        moved = sum((rows[name] - start[name]).abs() / ROWS[name].std(ddof=0) for name in NUMBERS)
+        distance = moved + sum((rows[name] != start[name]).astype(float) for name in CATEGORIES)
+        return float(distance.mean()), float((rows.to_numpy() != start.to_numpy()).sum(axis=1).mean())
+
+    plain, close = made(), made(proximity_weight=1.5)
+    assert close[0] < 0.95 * plain[0]
+    assert close[1] > plain[1]
+    assert made(proximity_weight=0.5, sparsity_weight=0.1) == made(sparsity_weight=0.0) == close
+    assert made(sparsity_weight=1.0) == made(proximity_weight=0.0) == made(proximity_weight=0.2) == plain
+    dear = {"age": 3.0}
+    assert made(feature_weights=dear, proximity_weight=0.2) == made(feature_weights=dear)  # even: the costs decide
+    for wrong in (-1.0, float("nan"), "high", True):
+        with pytest.raises(InputError, match=r"proximity_weight is .* but must be a finite number, 0 or more"):
+            made(proximity_weight=wrong)
+
+
+def test_an_explainer_without_costs_says_that_closeness_is_set_aside() -> None:
+    exp, queries = face(explainer="nearest-ct"), ROWS[:3]
+    plain = pd.concat(found(exp.generate_counterfactuals(queries, 1)))
+    with pytest.warns(UserWarning, match=r"proximity_weight is set aside: .* NearestCT knows only") as told:
+        weighed = exp.generate_counterfactuals(queries, 1, proximity_weight=2.0)
+    assert told[0].filename == __file__
+    pd.testing.assert_frame_equal(pd.concat(found(weighed)), plain)
+
+
+def test_feature_weights_are_what_changes_cost_in_this_call() -> None:
+    exp, queries = face(), ROWS[:20]
+    free = found(exp.generate_counterfactuals(queries, 1))
+    same = found(exp.generate_counterfactuals(queries, 1, feature_weights="inverse_mad"))
+    dear = {"age": 50.0, "income": 50.0, "debt": 50.0}
+    weighted = found(exp.generate_counterfactuals(queries, 1, feature_weights=dear))
+    pd.testing.assert_frame_equal(pd.concat(free), pd.concat(same))
+
+    def cost(frames: list[pd.DataFrame]) -> float:
+        rows, start = pd.concat(frames), queries[FEATURES].reset_index(drop=True)
+        rows = rows[FEATURES].reset_index(drop=True)
+        moved = sum(weight * (rows[name] - start[name]).abs() / ROWS[name].std(ddof=0) for name, weight in dear.items())
+        return float((moved + (rows["job"] != start["job"]) + (rows["rooms"] != start["rooms"])).mean())
+
+    assert len(free) == len(weighted) == len(queries)
+    assert cost(weighted) < 0.9 * cost(free)
+    pd.testing.assert_frame_equal(pd.concat(found(exp.generate_counterfactuals(queries, 1))), pd.concat(free))
+    with pytest.raises(InputError, match=r"feature_weights is 'mad'; give 'inverse_mad', or name to weight"):
+        exp.generate_counterfactuals(queries, 1, feature_weights="mad")
+    with pytest.raises(ConstraintError, match="the cost of feature 'age' is 0"):
+        exp.generate_counterfactuals(queries, 1, feature_weights={"age": 0})
+    with pytest.raises(UnknownNameError, match=r"costs names feature 'agee'; did you mean 'age'"):
+        exp.generate_counterfactuals(queries, 1, feature_weights={"agee": 2})
+
+
+VEHICLES = pd.DataFrame(
+    {
+        "vehicle_age": RNG.choice([0, 2, 7], 300),
+        "premium": RNG.normal(50.0, 10.0, 300).round(1),
+        "owner": RNG.choice(["a", "b"], 300),
+    }
+)
+OLD = (VEHICLES["vehicle_age"] / 2 + VEHICLES["premium"] / 30 + (VEHICLES["owner"] == "a") > 3.3).astype(int)
+
+
+def private(ages, explainer: str = "greedy"):  # type: ignore[no-untyped-def]
+    """A face that knows nothing but these ages, a range of premiums and the owners."""
+    columns = make_column_transformer((OneHotEncoder(), ["owner"]), (StandardScaler(), ["vehicle_age", "premium"]))
+    model = make_pipeline(columns, LogisticRegression()).fit(VEHICLES, OLD)
+    features = {"vehicle_age": ages, "premium": [20.0, 90.0], "owner": ["a", "b"]}
+    precision = {"premium": ["float", 1]}
+    interface = dice_ml.Data(features=features, outcome_name="y", type_and_precision=precision)
+    return Dice(interface, dice_ml.Model(model=model, backend="sklearn"), method=explainer)
+
+
+AS_NUMPY = [np.int64(0), np.int64(2), np.int64(7)]  # no int for Python, so that DiCE takes them for categories
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "ages", [[0, 1, 2], [2, 0, 1], [0, 2, 7], [0.5, 1.0, 1.5, 2.0], (0, 2, 4, 6, 8), [3], AS_NUMPY, [0.5, 2, 7]]
+)
+def test_private_data_may_list_numbers_and_answers_are_among_them(ages) -> None:  # type: ignore[no-untyped-def]
+    exp, queries = private(ages), VEHICLES[:30]
+    queries = queries.assign(vehicle_age=np.resize(ages, 30))
+    explanations = exp.generate_counterfactuals(queries, 2, features_to_vary=["vehicle_age", "premium"])
+    rows = pd.concat(found(explanations))
+    assert set(rows["vehicle_age"]) <= set(ages)
+    assert rows["vehicle_age"].nunique() >= min(len(ages), 3)
+    assert (exp.model.model.predict(rows[list(VEHICLES)]) == rows["y"]).all()
+    assert len(found(explanations)) == 30
+    if isinstance(ages[0], int):
+        floats = exp.generate_counterfactuals(queries[:5].astype({"vehicle_age": float}), 1)
+        assert set(pd.concat(found(floats))["vehicle_age"]) <= set(ages)
+
+
+@pytest.mark.slow
+def test_a_range_of_a_call_narrows_the_numbers_that_private_data_list() -> None:
+    for ages, low, high, left in (([0, 2, 7], 1, 7, {2, 7}), ([0, 2, 7], None, 5, {0, 2}), ([0, 1, 2], 1, 2, {1, 2})):
+        exp = private(ages)
+        queries = VEHICLES[:30].assign(vehicle_age=np.resize(ages, 30))
+        asked = {"permitted_range": {"vehicle_age": [low, high]}, "features_to_vary": ["vehicle_age", "premium"]}
+        assert set(pd.concat(found(exp.generate_counterfactuals(queries, 2, **asked)))["vehicle_age"]) <= left

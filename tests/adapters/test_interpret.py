@@ -32,9 +32,9 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from relax_plugin import BlackBox, FeatureSpace, Goal, make_explainer
+from relax_plugin import BlackBox, FeatureSpace, Goal, __version__, make_explainer
 from relax_plugin.adapters.interpret import CounterfactualExplanation, ReLAX
-from relax_plugin.errors import GoalError, InputError
+from relax_plugin.errors import GoalError, InputError, TableNote
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = tiny.gaussian_rows(200, 5)
@@ -205,7 +205,7 @@ def test_pipeline_over_raw_columns_is_explained_in_those_columns() -> None:
 
 
 @pytest.mark.parametrize("kind", ["estimator", "method", "function"])
-def test_regressor_needs_a_goal_and_its_numbers_are_shown(kind: str) -> None:
+def test_regressor_has_its_goal_and_its_numbers_are_shown(kind: str) -> None:
     target = 100.0 * ROWS[:, 0] + ROWS[:, 1]
     fitted = LinearRegression().fit(ROWS, target)
     model = {"estimator": fitted, "method": fitted.predict, "function": lambda rows: fitted.predict(rows)}[kind]
@@ -215,9 +215,125 @@ def test_regressor_needs_a_goal_and_its_numbers_are_shown(kind: str) -> None:
     assert abs(one["counterfactuals"][0]["predicted"] - target[2]) >= 50.0
     shown = f"predicted {target[2]:.6g} → {one['counterfactuals'][0]['predicted']:.6g}</b>"
     assert shown in texts(explanation.visualize(2))
-    if kind == "estimator":
-        with pytest.raises(GoalError, match=r"Goal\.shift"):
-            ReLAX(model, ROWS, explainer="greedy").explain_local(ROWS[:2])
+    assert "goal:" not in texts(explanation.visualize(2))
+
+
+@pytest.mark.parametrize("kind", ["estimator", "method", "function"])
+def test_regressor_without_a_goal_is_to_answer_half_a_deviation_more_or_less_and_the_figures_say_so(kind: str) -> None:
+    fitted = LinearRegression().fit(ROWS, 100.0 * ROWS[:, 0] + ROWS[:, 1])
+    model = {"estimator": fitted, "method": fitted.predict, "function": lambda rows: fitted.predict(rows)}[kind]
+    face, half = ReLAX(model, ROWS, explainer="greedy"), fitted.predict(ROWS).std() / 2
+    explanation = face.explain_local(ROWS[:8])
+    made = explanation.counterfactuals
+    moved = np.abs(made.after[:, 0].astype(float) - made.before.astype(float))
+    assert made.found.all()
+    assert ((moved >= half) & (moved < 2 * half)).all()
+    told = f"goal: an answer higher or lower by at least {half:.4g}, half a standard deviation of the model's answers"
+    assert explanation.data()["goal"] == explanation.data(1)["goal"] == f"{told} (no goal was given)"
+    for key in (None, 1):
+        shown = explanation.visualize(key).layout.title.text.replace("</sub><br><sub>", " ")
+        assert "half a standard deviation of the model&#x27;s answers (no goal was given)" in shown
+    other = face.explain_local(ROWS[:2], goal=Goal.shift(1.0))
+    assert other.data()["goal"] == ""
+    assert "goal:" not in texts(other.visualize())
+
+
+def test_regressor_that_always_says_the_same_has_no_default_goal() -> None:
+    constant = LinearRegression().fit(ROWS, np.full(len(ROWS), 3.0))
+    constant.coef_ = np.zeros(5)
+    with pytest.raises(GoalError, match=r"answers 3 to every training row, .*; give a goal: Goal.shift\(delta\)"):
+        ReLAX(constant, ROWS, explainer="greedy").explain_local(ROWS[:2])
+
+
+def test_function_of_whole_numbers_or_probabilities_stays_a_classifier() -> None:
+    labels = ReLAX(lambda rows: (rows[:, 0] > 0) * 7.0, ROWS, explainer="nearest-ct").explain_local(ROWS[:3])
+    assert labels.classes == [0.0, 7.0]
+    chance = ReLAX(lambda rows: 1 / (1 + np.exp(-np.asarray(rows)[:, 0])), ROWS, explainer="greedy")
+    assert chance.explain_local(ROWS[:3]).classes == [0, 1]
+
+
+def test_random_state_is_the_seed_by_interprets_name() -> None:
+    model = tiny.two_class_probabilities
+    for given, seed in ((7, 7), (np.int64(7), 7), (None, 0), (np.random.RandomState(1), None)):
+        face = ReLAX(model, ROWS, explainer="random-order", random_state=given)
+        assert face.explainer.seed == (np.random.RandomState(1).randint(2**31 - 1) if seed is None else seed)
+    one, same, other = (
+        ReLAX(model, ROWS, explainer="random-order", options={"rows_per_instance": 10}, random_state=state)
+        .explain_local(ROWS[:40])
+        .data(-1)
+        for state in (1, 1, 2)
+    )
+    assert one == same
+    assert one != other
+    drawn = np.random.default_rng(3)
+    assert ReLAX(model, ROWS, explainer="greedy", random_state=drawn).explainer.seed > 0
+    with pytest.raises(InputError, match="seed is 3 and random_state is 4, which say the same"):
+        ReLAX(model, ROWS, explainer="greedy", seed=3, random_state=4)
+    with pytest.raises(InputError, match="random_state is 'high'; give a whole number"):
+        ReLAX(model, ROWS, explainer="greedy", random_state="high")
+
+
+def test_one_background_row_is_refused_with_the_cause_and_taken_with_a_space() -> None:
+    model, background = tiny.two_class_probabilities, np.median(ROWS, axis=0).reshape(1, -1)
+    for one in (background, pd.DataFrame(background)):
+        with pytest.raises(InputError, match=r"data has 1 row, .* where SHAP is content with one background row"):
+            ReLAX(model, one, explainer="greedy")
+    with pytest.raises(InputError, match="data has 1 row"):
+        ReLAX(model, background, explainer=make_explainer("greedy", model)).fit()
+    face = ReLAX(model, background, space=FeatureSpace.infer(ROWS), explainer="greedy")
+    assert face.explain_local(ROWS[:5]).counterfactuals.found.all()
+
+
+JOBS = pd.DataFrame({"income": ROWS[:, 0], "job": np.array(["cook", "nurse", "clerk"])[np.arange(200) % 3]})
+DUMMIES = pd.get_dummies(JOBS, prefix_sep=".").astype(float)  # as interpret's documentation does it
+EMPLOYED = LogisticRegression().fit(DUMMIES.to_numpy(), JOBS.income + (JOBS.job == "cook") > 0.5)
+
+
+@pytest.mark.parametrize("container", ["frame", "array"])
+@pytest.mark.parametrize("types", [None, ["continuous", "nominal", "nominal", "nominal"]])
+def test_dummy_columns_are_one_feature_and_a_word_says_so(container: str, types: list[str] | None) -> None:
+    model = EMPLOYED if container == "array" else lambda rows: EMPLOYED.predict_proba(np.asarray(rows))
+    data = DUMMIES if container == "frame" else DUMMIES.to_numpy()
+    said = r"one-hot groups were found, .*: 'job' of \['job.clerk', 'job.cook', 'job.nurse'\]; one_hot={} keeps"
+    with pytest.warns(TableNote, match=said) as told:
+        face = ReLAX(model, data, list(DUMMIES), types, explainer="greedy")
+    assert told[0].filename == __file__
+    explanation = face.explain_local(data[:30], n=2)
+    assert explanation.feature_names == ["income", "job"]
+    assert explanation.feature_types == ["continuous", "nominal"]
+    made = explanation.counterfactuals
+    cells = made.frame[list(DUMMIES)[1:]].to_numpy(dtype=float)
+    assert ((cells == 0) | (cells == 1)).all()
+    assert (cells.sum(axis=1) == 1).all()
+    changes = [
+        change for row in range(30) for one in explanation.data(row)["counterfactuals"] for change in one["changes"]
+    ]
+    jobs = [change for change in changes if change["name"] == "job"]
+    assert jobs
+    assert {change["to"] for change in jobs} <= {"cook", "nurse", "clerk"}
+    assert explanation.data(0)["values"][1] == JOBS.job[0]
+
+
+def test_dummy_columns_stay_apart_if_that_is_said_or_some_are_ignored() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        apart = ReLAX(EMPLOYED, DUMMIES.to_numpy(), list(DUMMIES), explainer="greedy", one_hot={}).fit()
+        assert apart.feature_names_in_ == list(DUMMIES)
+        nameless = ReLAX(EMPLOYED, DUMMIES.to_numpy(), explainer="greedy").fit()
+        assert nameless.feature_names_in_ == ["x0", "x1", "x2", "x3"]
+    types = [None, "ignore", "ignore", "ignore"]
+    with pytest.warns(TableNote):
+        fixed = ReLAX(EMPLOYED, DUMMIES.to_numpy(), list(DUMMIES), types, explainer="greedy").fit()
+    assert [feature.immutable for feature in fixed.explainer_.space_.features] == [False, True]
+    with pytest.warns(UserWarning, match="torn apart"):
+        some = ReLAX(EMPLOYED, DUMMIES, None, [None, "ignore", None, None], explainer="greedy")
+    assert some.explainer.space.names == list(DUMMIES)
+    with pytest.raises(InputError, match=r"did you mean 'job\.cook'"):
+        ReLAX(EMPLOYED, DUMMIES, one_hot={"job": ["job.cook", "job.cok"]})
+    with pytest.raises(InputError, match="one_hot is 'aut'"):
+        ReLAX(EMPLOYED, DUMMIES, one_hot="aut")
+    given = ReLAX(EMPLOYED, DUMMIES.to_numpy(), explainer="greedy", one_hot={"job": ["x1", "x2", "x3"]})
+    assert given.explainer.space.names == ["x0", "job"]
 
 
 def test_prediction_method_stands_for_its_estimator() -> None:
@@ -356,11 +472,12 @@ def test_wheel_in_a_fresh_environment_plugs_into_interpret(tmp_path: Path) -> No
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for file in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, tree / file)
+    wheel = f"relax_plugin-{__version__}-py3-none-any.whl"
     python, offline = fresh / "bin" / "python", ["--quiet", "--no-index", "--no-deps"]
     for arguments in (
         ["pip", "wheel", *offline, "--no-build-isolation", "--wheel-dir", str(tmp_path), str(tree)],
         ["venv", "--without-pip", str(fresh)],
-        ["pip", "--python", str(python), "install", *offline, str(tmp_path / "relax_plugin-0.1.0-py3-none-any.whl")],
+        ["pip", "--python", str(python), "install", *offline, str(tmp_path / wheel)],
     ):
         subprocess.run([sys.executable, "-m", *arguments], cwd=tmp_path, check=True, capture_output=True)
     (packages,) = fresh.glob("lib/*/site-packages")

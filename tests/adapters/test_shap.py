@@ -1,16 +1,13 @@
 """Counterfactual Shapley values: the axioms, shap's own exact values, shap's plots; and the comparison with SHAP."""
 
-import io
 import sys
 from dataclasses import replace
 
-import matplotlib
 import numpy as np
 import pytest
 import shap
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matplotlib import pyplot
 from reference import tiny
 from sklearn.svm import LinearSVC
 
@@ -168,34 +165,6 @@ def test_query_without_counterfactual_keeps_its_row_with_zeros_and_a_warning() -
     assert (explanation.values[missing] == 0.0).all()
     own = own_class(tiny.two_class_probabilities, queries, queries)
     np.testing.assert_allclose(explanation.values.sum(axis=1) + explanation.base_values, own, atol=1e-9)
-
-
-@pytest.fixture(scope="module")
-def mixed() -> shap.Explanation:
-    matplotlib.use("Agg")
-    rows = tiny.mixed_rows()
-    explainer = make_explainer("greedy", tiny.mixed_probabilities, tiny.mixed_space(rows)).fit(rows)
-    return CounterfactualShap(explainer)(rows.iloc[:40])
-
-
-PLOTS = {
-    "waterfall": lambda e: shap.plots.waterfall(e[0], show=False),
-    "bar": lambda e: shap.plots.bar(e, show=False),
-    "beeswarm": lambda e: shap.plots.beeswarm(e, show=False),
-    "force": lambda e: shap.plots.force(e[0], matplotlib=True, show=False),
-    "heatmap": lambda e: shap.plots.heatmap(e, show=False),
-    "scatter": lambda e: shap.plots.scatter(e[:, "smooth"], color=e, show=False),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("plot", PLOTS)
-def test_plot_of_shap_draws_it(plot: str, mixed: shap.Explanation) -> None:
-    file = io.BytesIO()
-    PLOTS[plot](mixed)
-    pyplot.savefig(file, format="svg")
-    pyplot.close("all")
-    assert file.getvalue().count(b"<path") > 20
 
 
 @pytest.mark.slow

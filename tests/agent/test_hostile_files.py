@@ -336,7 +336,7 @@ def test_every_flipped_bit_of_json_is_noticed(text):
         ("scores_before", [[0.5, 0.5]] * 5),
         ("scores_after", [[[0.5, 0.5]]] * 6),
         ("status", None),
-        ("certificate", [1]),
+        ("proofs", [1]),
         ("version", 1),
         ("version", 10**400),
         ("format", "other"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from reference.tiny import QUICK, gaussian_rows, two_class_probabilities
 
-from relax_plugin import Counterfactuals, ReLAX, make_explainer
+from relax_plugin import BlackBox, Counterfactuals, Goal, ReLAX, make_explainer
 from relax_plugin.errors import SavedFileError
 
 ROWS = gaussian_rows(120)
@@ -106,3 +106,41 @@ def test_json_in_which_a_digit_was_changed_is_refused() -> None:
     other = "1" if text[place] != "1" else "2"
     with pytest.raises(SavedFileError, match="checksum"):
         Counterfactuals.from_json(f"{text[:place]}{other}{text[place + 1 :]}")
+
+
+def almost_sure(rows: Any) -> Any:
+    """One probability a row, which is exactly 1 in the middle of the training rows."""
+    return np.where(np.abs(np.asarray(rows)).max(axis=1) < 0.5, 1.0, two_class_probabilities(rows)[:, 1])
+
+
+def test_what_one_number_a_row_means_comes_back(tmp_path: Path) -> None:
+    explainer = ReLAX(almost_sure, config=TINY, progress=False, max_changes=2).fit(ROWS)
+    assert explainer.blackbox_.has_probabilities
+    explainer.save(tmp_path / "agent")
+    again = ReLAX.load(tmp_path / "agent", model=almost_sure)
+    assert again.blackbox_.has_probabilities
+    assert again.explain(ROWS[:9]).values.tolist() == explainer.explain(ROWS[:9]).values.tolist()
+
+
+@pytest.mark.parametrize("goal", [Goal.to("yes", raise_by=0.2), Goal.to(["no", "yes"], raise_by=0.2)])
+def test_an_agent_for_a_class_made_likelier_is_trained_and_comes_back(goal: Goal, tmp_path: Path) -> None:
+    options = replace(TINY, training="model")
+    explainer = ReLAX(Cautious(), config=options, goal=goal, effort="policy", progress=False, max_changes=2).fit(ROWS)
+    explainer.save(tmp_path / "agent")
+    again = ReLAX.load(tmp_path / "agent", model=Cautious())
+    assert again.goal_ == goal
+    first, second = (each.explain(ROWS[:2]) for each in (explainer, again))
+    assert first.values.tolist() == second.values.tolist()
+    assert explainer.history_.rows
+
+
+@pytest.mark.parametrize("goal", [Goal.between([0.0, 1.0], [0.5, None]), Goal.shift(0.5, direction="down")])
+def test_an_agent_for_ranges_a_row_and_for_a_direction_is_trained_and_comes_back(goal: Goal, tmp_path: Path) -> None:
+    model = BlackBox(lambda rows: rows[:, 0] - rows[:, 1], task="regression")
+    for training in ("model", "imagined"):
+        options = replace(TINY, training=training, query_budget=200 if training == "imagined" else None)
+        explainer = ReLAX(model, config=options, goal=goal, effort="policy", progress=False, max_changes=2).fit(ROWS)
+        explainer.save(tmp_path / "agent")
+        again = ReLAX.load(tmp_path / "agent", model=model)
+        assert again.goal_ == goal and explainer.history_.rows
+        assert again.explain(ROWS[:2]).values.tolist() == explainer.explain(ROWS[:2]).values.tolist()

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from reference.feat_tweak import slow_tweaks
+from reference.gaps import problem_with_gaps, space_with
 from sklearn.ensemble import AdaBoostClassifier, GradientBoostingClassifier, RandomForestClassifier
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
@@ -270,7 +271,46 @@ def test_the_judge_confirms_what_is_found_and_is_told_why_a_task_is_skipped() ->
     assert {row["state"] for row in rows} == {"ok"}
     assert all(row["claimed"] == row["valid"] and row["violations"] == 0 for row in rows)
     assert sum(row["valid"] for row in rows) >= 24
-    unit = Unit("german/rf", Method.parse("feat-tweak"), 0, rows=30)
+    unit = Unit("german/rf", Method.parse("feat-tweak"), 0, rows=6)
+    rows = judge(unit, unit.load())
+    assert {row["state"] for row in rows} == {"ok"} and all(row["claimed"] == row["valid"] for row in rows)
+    unit = Unit("sonar/mlp", Method.parse("feat-tweak"), 0, rows=30)
     (row,) = judge(unit, unit.load())
     assert row["state"] == "skipped"
-    assert row["reason"].startswith("skipped because it needs numeric features")
+    assert row["reason"].startswith("skipped because it needs a tree ensemble")
+
+
+# Missing numbers.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fillable", [(), tuple(NAMES)], ids=["stays", "may be filled"])
+def test_a_missing_number_stays_or_is_filled_within_the_constraints(fillable: tuple[str, ...]) -> None:
+    holed = ROWS.mask(np.random.default_rng(3).random(ROWS.shape) < 0.25)
+    model = RandomForestClassifier(9, max_depth=4, random_state=0).fit(holed, TARGETS["two"])
+    space = space_with(ROWS, fillable)
+    method = FeatTweak(model, space).fit(ROWS)
+    lacking = holed[holed.isna().any(axis=1)].iloc[:40]
+    problem = problem_with_gaps(method, lacking)
+    made = method._generate(problem, 1, np.random.default_rng(0))
+    offered = np.flatnonzero(made.offered[:, 0])
+    values, start = made.values[offered, 0], problem.start[offered]
+    assert len(offered) > 0.7 * len(problem)
+    answer = problem.blackbox.confirm(space.model_input(values))
+    assert problem.goal.take(offered).met(answer).all()
+    assert problem.limits.take(offered).kept(values, start).all()
+    assert ((start == space.missing_codes) & (values != start)).any() == bool(fillable)
+
+
+def test_a_leaf_behind_a_missing_number_is_reached_only_if_it_may_be_filled() -> None:
+    """Who lacks x is "no" whatever y is; a filled x is "yes" above 2.5."""
+    rows = pd.DataFrame({"x": np.r_[np.arange(6.0), [np.nan] * 6], "y": np.tile(np.arange(6.0), 2)})
+    tree = DecisionTreeClassifier(random_state=0).fit(rows, np.where(rows["x"] > 2.5, "yes", "no"))
+    for fillable, expected in (((), None), (("x",), 3.0)):
+        method = FeatTweak(tree, space_with(rows.dropna(), fillable)).fit(rows.dropna())
+        problem = problem_with_gaps(method, rows[-1:])
+        made = method._generate(problem, 1, np.random.default_rng(0))
+        assert made.offered[0, 0] == (expected is not None)
+        if expected is not None:
+            assert made.values[0, 0].tolist() == [expected, 5.0]
+            assert problem.distance(made.values[0], np.array([0]))[0] == 1.0

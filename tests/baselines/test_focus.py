@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from reference.gaps import problem_with_gaps, space_with
 from sklearn.ensemble import AdaBoostClassifier, GradientBoostingClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
@@ -208,3 +209,39 @@ def test_the_judge_confirms_what_is_found() -> None:
     assert {row["state"] for row in rows} == {"ok"}
     assert all(row["claimed"] == row["valid"] and row["violations"] == 0 for row in rows)
     assert sum(row["valid"] for row in rows) >= 18
+
+
+# Missing numbers.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fillable", [(), tuple(NAMES)], ids=["stays", "may be filled"])
+def test_a_missing_number_stays_or_is_filled_within_the_constraints(fillable: tuple[str, ...]) -> None:
+    holed = ROWS.mask(np.random.default_rng(3).random(ROWS.shape) < 0.25)
+    model = RandomForestClassifier(20, random_state=0).fit(holed, TARGETS["two"])
+    assert np.isinf(read_trees(model).threshold[read_trees(model).feature >= 0]).any()
+    space = space_with(ROWS, fillable)
+    method = Focus(model, space, **QUICK).fit(ROWS)
+    lacking = holed[holed.isna().any(axis=1)].iloc[:30]
+    problem = problem_with_gaps(method, lacking)
+    made = method._generate(problem, 1, np.random.default_rng(0))
+    offered = np.flatnonzero(made.offered[:, 0])
+    values, start = made.values[offered, 0], problem.start[offered]
+    assert len(offered) > 0.5 * len(problem)
+    answer = problem.blackbox.confirm(space.model_input(values))
+    assert problem.goal.take(offered).met(answer).all()
+    assert problem.limits.take(offered).kept(values, start).all()
+    if not fillable:
+        assert (values == start)[start == space.missing_codes].all()
+
+
+def test_what_only_a_filled_number_can_turn_is_turned_by_filling_it() -> None:
+    rows = pd.DataFrame({"x": np.r_[np.arange(40.0), [np.nan] * 40], "y": np.tile(np.arange(40.0), 2)})
+    tree = DecisionTreeClassifier(random_state=0).fit(rows, rows["x"] > 19.5)
+    for fillable in ((), ("x",)):
+        method = Focus(tree, space_with(rows.dropna(), fillable), **QUICK).fit(rows.dropna())
+        problem = problem_with_gaps(method, rows[-2:])
+        made = method._generate(problem, 1, np.random.default_rng(0))
+        assert made.offered.all() == made.offered.any() == bool(fillable)
+        if fillable:
+            assert (made.values[:, 0, 0] > 19.5).all()

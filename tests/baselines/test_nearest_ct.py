@@ -50,8 +50,10 @@ class Formula:
 
     def nearest(self, problem: Problem, count: int) -> tuple[Integers, Integers]:
         movable = np.asarray(~np.broadcast_to(problem.limits.frozen, problem.start.shape).all(axis=0))
-        queries = _l1_columns(problem.space, problem.start, movable)
-        distance = pairwise_distances(queries, _l1_columns(problem.space, self.rows, movable), metric="manhattan")
+        queries = _l1_columns(problem.space, problem.start, movable, False)
+        distance = pairwise_distances(
+            queries, _l1_columns(problem.space, self.rows, movable, False), metric="manhattan"
+        )
         answers = self.answers.take(np.tile(np.arange(len(self.rows)), len(problem)))
         met = problem.goal.take(np.repeat(np.arange(len(problem)), len(self.rows))).met(answers)
         distance[~met.reshape(distance.shape)] = np.inf

@@ -20,7 +20,7 @@ def fitted(task_name, way):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("rows", [1, 200])
-@pytest.mark.parametrize("task_name", ["breast_cancer/rf", "diabetes/ada", "wave2/xgb"])
+@pytest.mark.parametrize("task_name", ["breast_cancer/rf", "german/rf", "diabetes/ada", "wave2/xgb"])
 def test_explaining_with_fast_trees(benchmark, task_name, rows, way):
     task, explainer = fitted(task_name, way)
     group = f"{rows} row{'s' * (rows > 1)} of {task_name}, tree ensemble asked"

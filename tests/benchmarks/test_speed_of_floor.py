@@ -8,6 +8,7 @@ from relax_plugin.trees.floor import floor
 
 TASKS = {  # task -> rows, most changes
     "breast_cancer/rf": [(205, 1), (205, 2), (205, 3)],
+    "german/rf": [(50, 1), (50, 2), (50, 3)],
     "diabetes/ada": [(231, 2), (231, 3)],
     "wave2/xgb": [(1500, 1), (1500, 2), (100, 3)],
     "wave3/xgb": [(1500, 1), (100, 2)],

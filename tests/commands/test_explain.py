@@ -82,6 +82,14 @@ def test_first_ten_rows_are_explained_unless_others_are_named(run):
 
 
 @pytest.mark.slow
+def test_rows_that_have_the_wanted_answer_are_told_apart(run):
+    done = run("--rows", "0", "1", "2", "3", "4", "5", "--target", "approved", "--to", "yes")
+    already = done.out.count("meets the goal already")
+    assert 0 < already < 6
+    assert "6 of 6 rows have a counterfactual" in done.out and f" {already} of them met the goal as " in done.out
+
+
+@pytest.mark.slow
 def test_rows_keep_their_numbers_in_table_sentences_and_json(run):
     done = run("--rows", "7", "3")
     assert [line.split(":")[0] for line in done.out.splitlines() if line.startswith("Row")] == ["Row 7", "Row 3"]
@@ -180,8 +188,10 @@ def test_min_probability_is_reached(explained, folder):
 
 @pytest.mark.slow
 def test_shift_and_between_are_goals_of_regressors(explained):
-    found, _ = explained("--shift", "-1.5", model="points.joblib")
+    found, _ = explained("--shift", "1.5", model="points.joblib")
     assert len(found) == 16 and ((found["after"] - found["before"]).abs() >= 1.5).all()
+    found, _ = explained("--shift", "0.5", "--direction", "down", model="points.joblib")
+    assert len(found) and (found["after"] - found["before"] <= -0.5).all()
     found, _ = explained("--between", "3.5", "3.9", model="points.joblib")
     assert found["after"].between(3.5, 3.9).all() and not found["before"].between(3.5, 3.9).all()
     found, _ = explained("--between", "-", "3", model="points.joblib")
@@ -300,7 +310,8 @@ def test_a_run_that_fails_writes_nothing(run, folder, tmp_path):
     (tmp_path / "out.csv").write_text("kept")
     options = ["--output", str(tmp_path / "out.csv"), "--html", str(tmp_path / "page.html")]
     done = run("--queries", str(tmp_path / "queries.csv"), *options)
-    assert done.code == 2 and "feature 'town' is 'Paris' in row 2" in done.err
+    assert done.code == 2 and "Feature 'town' is 'Paris' in row 2, but the training data has only" in done.err
+    assert "the model raised ValueError" in done.err
     assert (tmp_path / "out.csv").read_text() == "kept"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "queries.csv"]
 
@@ -310,3 +321,13 @@ def test_a_model_that_raises_is_quoted_and_nothing_is_written(run, folder, tmp_p
     done = run("--output", str(tmp_path / "out.json"), training=str(tmp_path / "train.csv"))
     assert done.code == 2 and "the model raised ValueError" in done.err and "Paris" in done.err
     assert [path.name for path in tmp_path.iterdir()] == ["train.csv"]
+
+
+def test_regions_are_told_in_sentences_and_cards(run, tmp_path):
+    plain = run("--rows", "3", "4", "--html", str(tmp_path / "plain.html"))
+    told = run("--rows", "3", "4", "--regions", "--html", str(tmp_path / "page.html"))
+    assert told.code == 0 and "Regions of changed cells: " in told.out and "Regions" not in plain.out
+    words = ("at least", "at most", "between", "one of")
+    assert any(word in told.out for word in words) and not any(word in plain.out for word in words)
+    page = (tmp_path / "page.html").read_text()
+    assert any(word in page for word in words)

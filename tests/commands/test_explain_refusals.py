@@ -35,12 +35,10 @@ def folder(tmp_path_factory) -> Path:
         ([], {"training": "twice.csv"}, "column 'income' occurs twice in twice.csv"),
         ([], {"training": "ragged.csv"}, "the rows of ragged.csv have more cells than its header has names"),
         ([], {"training": "latin.csv"}, "latin.csv cannot be read as CSV"),
-        ([], {"training": "gap.csv"}, "feature 'income' is missing in row 2 of gap.csv"),
         ([], {"training": "few.csv"}, "few.csv has no column 'town'"),
         ([], {"model": "arrays.joblib"}, "trained on 3 features, but train.csv has 5: age (years), income"),
         (["--target", "aproved"], {}, "no target column 'aproved'; did you mean 'approved'?"),
         (["--queries", "few.csv"], {}, "few.csv has no column 'town'"),
-        (["--queries", "gap.csv"], {}, "feature 'income' is missing in row 2 of gap.csv"),
         (["--queries", "word.csv"], {}, "feature 'income' is 'much' in row 1 of word.csv, but a number is needed"),
         (["--queries", "train.csv", "--rows", "1"], {}, "not allowed with argument"),
         (["--rows", "150"], {}, "there is no row 150 in train.csv; there are 0 to 149"),
@@ -49,6 +47,9 @@ def folder(tmp_path_factory) -> Path:
         (["--min-probability", "2"], {}, "--min-probability is 2.0, but must lie between 0 and 1"),
         ([], {"model": "points.joblib"}, "a regressor needs a goal: --shift DELTA or --between LOW HIGH"),
         (["--to", "1"], {"model": "points.joblib"}, "--to is for classifiers"),
+        (["--shift", "-3"], {"model": "points.joblib"}, "for a lower answer say --shift 3 --direction down"),
+        (["--between", "-", "-"], {"model": "points.joblib"}, "--between has no end"),
+        (["--direction", "up", "--between", "1", "2"], {"model": "points.joblib"}, "give --shift DELTA with it"),
         (["--shift", "0"], {"model": "points.joblib"}, "--shift is 0.0, but must be a finite number other than 0"),
         (["--between", "5", "3"], {"model": "points.joblib"}, "--between is [5.0, 3.0], which is empty"),
         (["--between", "few", "3"], {"model": "points.joblib"}, "--between has the end 'few'; a number is needed"),
@@ -61,12 +62,17 @@ def folder(tmp_path_factory) -> Path:
         (["--bounds", "income"], {}, "--bounds names feature 'income'; write FEATURE=LOW:HIGH"),
         (["--bounds", "income=low:9"], {}, "the bounds of feature 'income' are 'low:9'; give LOW:HIGH, such as "),
         (["--bounds", "income=9:1"], {}, "the bounds of feature 'income' are [9.0, 1.0]; give finite low <= high"),
+        (
+            ["--bounds", "income=999999:"],
+            {},
+            "the bounds of feature 'income' are [999999.0, None]; its values reach from",
+        ),
         (["--bounds", "town=Paris"], {}, "feature 'town' has no category 'Paris'; it has 'Bonn', 'Oslo', 'Rome'"),
         (["--option", "quantile=3"], {}, "'greedy' has no option 'quantile'; did you mean 'quantiles'?"),
         (["--option", "quantiles"], {}, "option=value"),
         (["--option", "seed=3"], {}, "the option 'seed' is said by an argument of its own: --seed"),
         ([], {"method": "greed"}, "there is no explainer 'greed'; did you mean 'greedy'?"),
-        (["--output", "out.txt"], {}, "--output is out.txt; a name that ends in .csv or .json is needed"),
+        (["--output", "out.txt"], {}, "--output is out.txt; a name that ends in .csv or .json or .parquet or .arrow"),
         (["--output", "nowhere/out.csv"], {}, "there is no folder nowhere to write 'out.csv' in"),
         (["--output", "train.csv"], {}, "--output would overwrite train.csv, which is read"),
         (["--output", "out.csv"], {"training": "after.csv", "model": "after.joblib"}, "a feature is called 'after'"),
@@ -96,7 +102,6 @@ def write_bad_files(folder: Path) -> None:
     (folder / "ragged.csv").write_text("a,b\n1,2,3\n")
     (folder / "latin.csv").write_bytes("a,b\nö,1\n".encode("latin-1"))
     rows.drop(columns="town").to_csv(folder / "few.csv", index=False)
-    rows.assign(income=rows["income"].where(rows.index != 2)).to_csv(folder / "gap.csv", index=False)
     rows.assign(income=["1", "much", "2", "3", "4"]).to_csv(folder / "word.csv", index=False)
     (folder / "broken.joblib").write_bytes(b"no pickle")
     (folder / "foreign.joblib").write_bytes(b"cforeign_module\nModel\n.")

@@ -129,6 +129,18 @@ def test_margins_help_unless_they_contradict_the_labels(run, numbers, model, rig
     assert code == 2 and "min_probability needs a model that gives probabilities" in err
 
 
+@pytest.mark.slow
+def test_a_large_table_is_explained_by_processes_that_open_the_file_themselves(run, numbers, tmp_path):
+    cells = numbers.to_numpy(dtype=np.float32)
+    onnx = to_onnx(LogisticRegression().fit(cells, numbers["a"] > 0), cells[:1])
+    code, lines, _ = run(numbers, onnx)
+    assert code == 0 and lines
+    assert main(["explain", "train.csv", "--model", "model.onnx", "--method", "greedy", "--output", "out/"]) == 0
+    parts = pd.read_csv(tmp_path / "out" / "part-00000.csv")
+    one = pd.read_csv(tmp_path / "out.csv")
+    pd.testing.assert_frame_equal(parts[: len(one)], one)
+
+
 def network(*nodes, shape=("rows", 3), width=1):
     """An ONNX file of a few nodes from x to y, as other libraries write them: no label, no names."""
     weights = helper.make_tensor("w", TensorProto.FLOAT, [3, width], np.eye(3, width).ravel() * 4)

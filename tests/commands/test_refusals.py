@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,12 @@ REFUSED = [
     ["report", "nowhere"],
     ["reproduce", "--jobs", "0"],
     ["reproduce", "--output", "train.csv"],
+    ["reproduce", "--only", "no such case"],
+    ["reproduce", "--quick", "--report-only", "--output", "nowhere"],
+    ["figures", "--tables", "nowhere"],
+    ["figures", "core", "--tables", "nowhere"],
+    ["report", "nowhere", "--table", "sumary"],
+    ["list", "--wiide"],
     ["explain", "nofile.csv"],
     ["explain", "nofile.csv", "--model", "trap.joblib"],
     ["explain", "train.csv", "--model", "nofile.joblib"],
@@ -63,6 +70,26 @@ REFUSED = [
     [*EXPLAIN, "--immutable", "zz"],
     [*EXPLAIN, "--vary", "income", "--immutable", "income"],
     [*EXPLAIN, "--bounds", "zz=1:2"],
+    [*EXPLAIN, "--fill-missing", "zz"],
+    [*EXPLAIN, "--may-vanish", "zz"],
+    [*EXPLAIN, "--one-hot", "member"],
+    [*EXPLAIN, "--one-hot", "job=member,zz"],
+    [*EXPLAIN, "--ordered", "town=Rome"],
+    [*EXPLAIN, "--ordered", "twon=Rome<Bonn"],
+    [*EXPLAIN, "--derived", "income"],
+    [*EXPLAIN, "--derived", "income=zz + 1"],
+    [*EXPLAIN, "--derived", "income=income >= 3"],
+    [*EXPLAIN, "--rule", "income >="],
+    [*EXPLAIN, "--rule", "incme >= 3"],
+    [*EXPLAIN, "--rule", "age (years) >= 18"],
+    [*EXPLAIN, "--cost", "income=cheap"],
+    [*EXPLAIN, "--cost", "zz=3"],
+    [*EXPLAIN, "--labels", "nofile.json"],
+    [*EXPLAIN, "--labels", "train.csv"],
+    [*EXPLAIN, "--plausible", "perhaps"],
+    [*EXPLAIN, "--id", "zz"],
+    [*EXPLAIN, "--carry", "zz"],
+    [*EXPLAIN, "--option", "plausible=require"],
     [*EXPLAIN, "--min-probability", "2"],
     [*EXPLAIN, "--shift", "nan"],
     [*EXPLAIN, "--between", "5", "3"],
@@ -101,6 +128,23 @@ def test_a_refused_command_imports_nothing_heavy(folder: Path) -> None:
     assert "Traceback" not in told.stderr
     for command, (code, imported) in zip(REFUSED, json.loads(told.stdout.splitlines()[-1]), strict=True):
         assert (code, imported) == (0 if "--help" in command else 2, []), command
+
+
+def test_the_list_of_methods_and_tasks_imports_nothing_heavy(folder: Path) -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", WATCHED, json.dumps([[["list"]], HEAVY])], cwd=folder, capture_output=True, text=True
+    )
+    assert json.loads(told.stdout.splitlines()[-1]) == [[0, []]]
+    assert all(name in told.stdout for name in (*BUILT_IN, "german/rf"))
+
+
+def test_fetching_is_refused_without_torch(folder: Path) -> None:
+    watched = json.dumps([[["fetch", "covid"], ["fetch", "covid", "--folder", "nowhere"]], ["torch", "sklearn"]])
+    environment = {name: value for name, value in os.environ.items() if name != "RELAX_DATA_HOME"}
+    told = subprocess.run(
+        [sys.executable, "-c", WATCHED, watched], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert json.loads(told.stdout.splitlines()[-1]) == [[2, []], [2, []]], told.stderr
 
 
 def test_options_are_read_off_the_source_as_the_class_has_them() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from reference.every_explainer import every_explainer
+from reference.every_explainer import ON_NETWORKS, ON_TREES, every_explainer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
@@ -21,7 +21,6 @@ QUICK: dict[str, dict[str, Any]] = {
     "lore": {"population": 40, "generations": 2},
     "focus": {"iterations": 30, "learning_rate": 0.2},
 }
-ON_TREES = ("feat-tweak", "focus", "mace")
 
 RNG = np.random.default_rng(4)
 NUMBERS = np.column_stack([RNG.normal(size=100), RNG.integers(0, 9, 100), RNG.normal(size=100).round(1)])
@@ -68,14 +67,14 @@ def model_for(name: str, labels: Any) -> Any:
     if name in ON_TREES:
         return RandomForestClassifier(8, max_depth=3, random_state=0).fit(NUMBERS, labels)
     model = LogisticRegression().fit(NUMBERS, labels)
-    return model if name in ("deepfool", "grace") else AnyRows(model)
+    return model if name in ON_NETWORKS else AnyRows(model)
 
 
 def why_skipped(name: str, container: str) -> str | None:
     """How the sentence ends by which a method that looks inside the model says what it cannot read."""
     if name in ON_TREES and "float16" in container:
         return "is float16"
-    if name in ("feat-tweak", "focus", "deepfool", "grace") and container == "object frame":
+    if name in ("treecf", *ON_NETWORKS) and container == "object frame":
         return "is categorical"
     return None
 

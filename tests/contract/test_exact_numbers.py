@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from relax_plugin import CounterfactualExplainer, FeatureSpace, ReLAXConfig, make_explainer
-from relax_plugin.errors import ConstraintError, InputError
+from relax_plugin.errors import ConstraintError, InputError, TableNote, UnknownCategoryError
 from relax_plugin.evaluation.metrics import violations
 from relax_plugin.problem import Proposals
 
@@ -210,27 +210,40 @@ def test_the_model_is_asked_with_the_dtypes_of_the_training_rows():
     assert kinds == {"object"}
 
 
-def test_decimal_numbers_are_refused_and_not_taken_for_categories():
+def test_decimal_numbers_are_carried_and_not_taken_for_categories():
     rows = pd.DataFrame({"price": [Decimal("1.5"), Decimal("2.5")], "a": [1, 2]})
-    with pytest.raises(InputError, match=r"feature 'price' is Decimal\(1.5\) in row 0; .*astype\(float\)"):
-        FeatureSpace.infer(rows)
+    with pytest.warns(TableNote, match=r"carried to the model as they are, and never changed: 'price' \(object\)"):
+        space = FeatureSpace.infer(rows)
+    assert [f.carried for f in space.features] == [True, False]
+    with pytest.raises(ConstraintError, match=r"bounds names feature 'price' .*astype\(float\)"):
+        FeatureSpace.infer(rows, bounds={"price": (1, 2)})
 
 
-def test_a_cell_that_holds_a_list_is_refused_by_name():
+def test_a_column_of_lists_is_carried_and_a_list_among_categories_is_named():
     rows = pd.DataFrame({"tags": [["a"], ["b", "c"]], "a": [1, 2]})
+    with pytest.warns(TableNote, match="'tags'"):
+        assert FeatureSpace.infer(rows).features[0].carried
     with pytest.raises(InputError, match=r"feature 'tags' is \['a'\] in row 0, a list"):
-        FeatureSpace.infer(rows)
+        FeatureSpace.infer(rows, categorical=["tags"])
     space = FeatureSpace.infer(pd.DataFrame({"tags": pd.Series(["a", "b"], dtype=object), "a": [1, 2]}))
-    with pytest.raises(InputError, match=r"feature 'tags' is \['a'\] in row 0, a list"):
+    with pytest.raises(UnknownCategoryError, match=r"feature 'tags' is \['a'\] in row 0, but"):
         space.values(rows)
+    with pytest.warns(UserWarning, match=r"feature 'tags' is \['a'\] in row 0, but"):
+        known, values = space.taking_in(rows)
+    assert known.restore(values, rows)["tags"].tolist() == [["a"], ["b", "c"]]
 
 
-def test_a_column_of_identifiers_is_worth_a_warning():
+def test_a_column_that_names_rows_is_carried_with_a_warning():
     names = [f"customer {i}" for i in range(2000)]
-    with pytest.warns(UserWarning, match="'who' has 2000 categories in 2000 rows"):
-        FeatureSpace.infer(pd.DataFrame({"who": names}))
+    for count in (2000, 60):
+        with pytest.warns(UserWarning, match=f"'who' has {count} different texts in {count} rows: it names rows"):
+            space = FeatureSpace.infer(pd.DataFrame({"who": names[:count], "a": range(count)}))
+        assert space.features[0].carried and not space.features[1].carried
+    many = pd.DataFrame({"who": names[:1200] + names[:800]})
+    with pytest.warns(UserWarning, match="'who' has 1200 categories in 2000 rows"):
+        assert not FeatureSpace.infer(many).features[0].carried
     with pytest.warns(UserWarning, match="'who' has 60 categories in 60 rows"):
-        FeatureSpace.infer(pd.DataFrame({"who": names[:60]}))
+        assert not FeatureSpace.infer(pd.DataFrame({"who": names[:60]}), categorical=["who"]).features[0].carried
 
 
 def test_ordinary_categories_and_immutable_identifiers_are_worth_none(recwarn):

@@ -174,8 +174,8 @@ def test_numbers_within_the_range_are_turned_into_ones_outside_of_it() -> None:
     inside = answers(1.5, 0.5)
     for (low, high), turned in (((1, 2), [0, 0.5]), ((1, np.inf), [0, 0.5]), ((-np.inf, 1), [1.5, 2])):
         assert Goal.between(low, high).bind(regressor(), inside).missed(inside).output.tolist() == turned
-    everything = Goal.between(-np.inf, np.inf).bind(regressor(), inside)
-    assert everything.missed(inside).output.tolist() == [1.5, 0.5], "there is nothing outside"
+    shift = Goal.shift(0.2).bind(regressor(), answers(1, 1))
+    assert shift.missed(inside).output.tolist() == [1, 1], "between the two sides"
 
 
 # Regression.
@@ -184,7 +184,27 @@ def test_numbers_within_the_range_are_turned_into_ones_outside_of_it() -> None:
 def test_shift_is_met_on_either_side() -> None:
     goal = Goal.shift(2).bind(regressor(), answers(5, 5, 5, 5))
     assert goal.met(answers(7, 3, 6.9, 3.1)).tolist() == [True, True, False, False]
-    assert Goal.shift(-2) == Goal.shift(2)
+
+
+def test_a_shift_may_be_told_its_direction() -> None:
+    after, box = answers(7, 3, 6.9, 3.1), regressor()
+    for direction, met in (("up", [True, False, False, False]), ("down", [False, True, False, False])):
+        goal = Goal.shift(2, direction=direction).bind(box, answers(5, 5, 5, 5))
+        assert goal.met(after).tolist() == met
+        assert (goal.gap(after) <= 0).tolist() == met
+        assert not goal.two_sided.any()
+    assert Goal.shift(2) == Goal.shift(2, direction="either")
+
+
+def test_a_sign_is_refused_and_not_dropped() -> None:
+    with pytest.raises(GoalError, match=r'Goal.shift\(30.0, direction="down"\)'):
+        Goal.shift(-30)
+
+
+@pytest.mark.parametrize("wrong", ["dwon", None, 1, "UP"])
+def test_a_direction_that_is_none_is_refused(wrong: Any) -> None:
+    with pytest.raises(GoalError, match="direction is"):
+        Goal.shift(2, direction=wrong)
 
 
 def test_between_is_met_inside_and_at_its_ends() -> None:
@@ -244,6 +264,27 @@ def test_goals_of_regressors_are_refused_for_a_classifier(goal: Goal) -> None:
 
 
 @pytest.mark.parametrize(
+    "goal",
+    [
+        Goal.shift(3, direction="down"),
+        Goal.between(None, 1),
+        Goal.between([0, 1], [None, 2]),
+        Goal.between(pd.Series([0, 1], index=[4, 5]), np.inf),
+        Goal.to(np.array([True, False]), raise_by=0.2),
+        Goal.to([np.bool_(True), np.int64(3), np.str_("a")]),
+        Goal.to(np.array(2)),
+    ],
+)
+def test_a_goal_people_state_survives_strict_json(goal: Goal) -> None:
+    assert Goal.from_dict(json.loads(json.dumps(goal.to_dict(), allow_nan=False))) == goal
+
+
+def test_a_file_of_before_there_were_directions_is_read() -> None:
+    old = {"kind": "shift", "label": None, "low": None, "high": None, "delta": 2.0, "min_probability": None}
+    assert Goal.from_dict(old) == Goal.shift(2)
+
+
+@pytest.mark.parametrize(
     "goal", [Goal.flip(min_probability=0.7), Goal.to(1), Goal.to([1, 0]), Goal.shift(2.5), Goal.between(0, 1)]
 )
 def test_a_goal_survives_json(goal: Goal) -> None:
@@ -280,3 +321,152 @@ def test_the_gap_of_a_goal_that_no_class_meets_is_a_number() -> None:
     for least in (None, 0.9):
         goal = BoundGoal(box, wanted=np.zeros((3, 3), dtype=bool), min_probability=least)
         assert goal.gap(answer).tolist() == [1.0] * 3
+
+
+# One range a row, and open ends.
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, pd.Series, lambda ends: pd.Series(ends, index=[7, 8, 9])])
+def test_between_takes_one_range_a_row(kind: Any) -> None:
+    goal = Goal.between(kind([0, 2, 4]), kind([1.0, 3.0, 5.0])).bind(regressor(), answers(0, 0, 0))
+    assert goal.met(answers(1, 1, 5)).tolist() == [True, False, True]
+    assert goal.take([2, 0]).met(answers(1, 1)).tolist() == [False, True]
+    assert goal.two_sided.tolist() == [True] * 3
+
+
+def test_one_end_for_all_and_the_other_one_a_row() -> None:
+    goal = Goal.between(0, [1, np.inf, None]).bind(regressor(), answers(0, 0, 0))
+    assert goal.met(answers(2, 2, 2)).tolist() == [False, True, True]
+    assert goal.two_sided.tolist() == [True, False, False]
+    assert Goal.between(None, 3) == Goal.between(-np.inf, 3)
+
+
+def test_a_chunk_of_a_goal_has_the_ranges_of_its_rows() -> None:
+    goal = Goal.between([0, 1, 2], 9)
+    assert goal.chunk(slice(1, 3)) == Goal.between([1, 2], 9)
+    assert goal.chunk(np.array([2, 0])) == Goal.between([2, 0], 9)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "told"),
+    [
+        ([0, 5, 0], [1, 4, 1], r"\[5.0, 4.0\] of row 1 is empty"),
+        ([0, None], [1, np.inf], "of row 1 has no end"),
+        ([0, np.nan], 1, "low is nan in row 1"),
+        (0, ["a", 1], "high is 'a' in row 0"),
+        (0, [True, False], "high is True in row 0"),
+        ([0, 1], [1, 2, 3], "2 lows and 3 highs"),
+        ([[0], [1]], 1, "shape"),
+        (None, None, "has no end"),
+        (-np.inf, None, "has no end"),
+        (np.inf, None, "low <= high"),
+        (pd.NA, 1, "low <= high"),
+    ],
+)
+def test_a_range_of_a_row_that_is_none_is_refused_by_its_row(low: Any, high: Any, told: str) -> None:
+    with pytest.raises(GoalError, match=told):
+        Goal.between(low, high)
+
+
+def test_ranges_of_the_wrong_number_are_refused() -> None:
+    with pytest.raises(GoalError, match="2 ranges for 3 queries"):
+        Goal.between([0, 1], 2).bind(regressor(), answers(0, 0, 0))
+
+
+# A class made likelier, whichever wins.
+
+
+def test_raise_by_asks_for_a_higher_probability_whichever_class_wins() -> None:
+    box = classifier()
+    goal = Goal.to(0, raise_by=0.25).bind(box, box.ask(ROWS))
+    after = box.ask(np.array([[0.35, 0.65, 0.0], [0.74, 0.26, 0.0], [0.31, 0.0, 0.69]]))
+    assert goal.met(after).tolist() == [True, False, True]
+    assert ((goal.gap(after) <= 0) == goal.met(after)).all()
+
+
+@few
+@given(chances(6), chances(6), st.floats(0.01, 0.9))
+def test_the_gap_of_a_rise_is_negative_only_where_the_goal_is_met(start: Any, end: Any, rise: float) -> None:
+    box = classifier()
+    goal, after = Goal.to([0, 1, 2] * 2, raise_by=rise).bind(box, box.ask(start)), box.ask(end)
+    gap, met = goal.gap(after), goal.met(after)
+    assert met[gap < -1e-12].all()
+    assert not met[gap > 1e-12].any()
+    turned = goal.missed(after)
+    assert not goal.met(turned).any()
+    assert (turned.output[~met] == after.output[~met]).all()
+    assert turned.scores is not None
+    np.testing.assert_allclose(turned.scores.sum(axis=1), 1.0)
+    assert (turned.scores.argmax(axis=1) == turned.output).all()
+
+
+def test_the_gap_of_a_rise_falls_on_the_way() -> None:
+    box = classifier()
+    goal = Goal.to(0, raise_by=0.07).bind(box, box.ask(np.array([[0.9, 0.1, 0.0]]))).take([0] * 4)
+    gap = goal.gap(box.ask(np.array([[0.9, 0.1, 0], [0.92, 0.08, 0], [0.95, 0.05, 0], [0.98, 0.02, 0]])))
+    assert (np.diff(gap) < 0).all() and gap[2] > 0 > gap[3]
+
+
+def test_what_no_probability_can_reach_is_said() -> None:
+    box = classifier()
+    before = box.ask(np.array([[0.95, 0.05, 0.0], [0.9, 0.1, 0.0], [0.8, 0.1, 0.1]]))
+    goal = Goal.to(0, raise_by=0.1).bind(box, before)
+    reasons = goal.impossible(before).tolist()
+    assert "the probability of 0 is 0.95 already, and 0.1 more would be above 1" in reasons[0]
+    assert reasons[1:] == ["", ""], "0.9 + 0.1 is 1"
+    assert goal.met(box.ask(np.array([[1.0, 0, 0], [1.0, 0, 0], [0.85, 0.15, 0]]))).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("wrong", [0, -0.1, 1.1, float("nan"), True, "much"])
+def test_a_rise_that_is_none_is_refused(wrong: Any) -> None:
+    with pytest.raises(GoalError, match="raise_by is"):
+        Goal.to(0, raise_by=wrong)
+
+
+def test_a_rise_and_a_least_probability_are_refused_together() -> None:
+    with pytest.raises(GoalError, match="give one of them"):
+        Goal.to(0, raise_by=0.1, min_probability=0.5)
+
+
+def test_a_rise_needs_probabilities() -> None:
+    with pytest.raises(GoalError, match="raise_by needs a model that gives probabilities"):
+        Goal.to("low", raise_by=0.1).check(classifier(["low", "middle", "high"]))
+
+
+# Labels of any type.
+
+
+@pytest.mark.parametrize(
+    ("classes", "names"),
+    [
+        ([False, True], [True, 1, 1.0, np.bool_(True), np.int64(1), np.int8(1), np.float32(1)]),
+        ([0, 1], [True, 1, 1.0, np.bool_(True), np.int64(1), np.uint8(1)]),
+        ([0.0, 1.0], [True, 1, 1.0, np.bool_(True), np.int64(1)]),
+        ([0.5, 1.5], [1.5, np.float64(1.5), np.float32(1.5)]),
+        (["no", "yes"], ["yes", np.str_("yes")]),
+    ],
+)
+@pytest.mark.parametrize("dtype", [None, object])
+def test_labels_match_across_types(classes: list[Any], names: list[Any], dtype: Any) -> None:
+    rows, outcome = np.array([[0.0], [1.0], [0.0], [1.0]]), np.array(classes, dtype=dtype)[[0, 1, 0, 1]]
+
+    class Model:
+        classes_ = np.array(classes, dtype=dtype)
+
+        def predict(self, X: Any) -> Any:
+            return outcome[X[:, 0].astype(int)]
+
+        def predict_proba(self, X: Any) -> Any:
+            return np.column_stack([1 - X[:, 0], X[:, 0]])
+
+    space = FeatureSpace.infer(rows)
+    for model in (Model(), Model().predict):
+        box = BlackBox(model, space, task="classification")
+        if not any(label % 1 for label in classes if isinstance(label, float)) or not callable(model):
+            box.learn(rows)
+            before = box.ask(rows)
+            for name in names:
+                wrapped = [name, [name] * 4, pd.Series([name] * 4), pd.Series([name] * 4).astype("category")]
+                wrapped += [pd.Categorical([name] * 4), np.array([name] * 4), np.array(name)]
+                for label in wrapped:
+                    assert Goal.to(label).bind(box, before).met(before).tolist() == [False, True] * 2

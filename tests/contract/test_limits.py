@@ -204,3 +204,29 @@ def test_whole_numbers_that_floats_cannot_tell_apart_are_refused_unless_they_sta
     moved = space.values(rows)
     moved[:, 1] = 0.5
     assert space.restore(moved, rows)["id"].tolist() == [count, count + 1]
+
+
+# What is missing.
+
+
+def test_a_number_gets_the_code_of_a_gap_only_where_it_may_vanish() -> None:
+    for vanishing in (False, True):
+        space = numbers(may_vanish=["x"] if vanishing else [])
+        (code,) = space.missing_codes
+        gap, there = np.array([[code]]), np.array([[0.5]])
+        assert space.limits().project(gap, there).item() == (code if vanishing else 0.5)
+        assert space.limits().kept(gap, there).item() is vanishing
+
+
+@pytest.mark.parametrize("direction", ["increase_only", "decrease_only"])
+def test_a_gap_stays_unless_it_may_be_filled_and_knows_no_direction(direction: str) -> None:
+    for fillable in (False, True):
+        space = numbers(fill_missing=["x"] if fillable else [], **{direction: ["x"]})
+        gap = space.missing_codes[None]
+        limits = space.limits(values=gap)
+        for value in (0.0, 0.4, 1.0):
+            there = np.array([[value]])
+            assert limits.project(there, gap).item() == (value if fillable else gap.item())
+            assert limits.kept(there, gap).item() is fillable
+        assert limits.movable(gap).tolist() == [fillable]
+        assert limits.kept(gap, gap).all()

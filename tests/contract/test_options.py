@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reference.every_explainer import ON_TREES
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
@@ -18,7 +19,6 @@ ROWS = RNG.normal(size=(80, 3))
 LABELS = ROWS[:, 0] + ROWS[:, 1] > 0
 FOREST = RandomForestClassifier(5, max_depth=3, random_state=0).fit(ROWS, LABELS)
 LINEAR = LogisticRegression().fit(ROWS, LABELS)
-ON_TREES = ("feat-tweak", "focus", "mace")
 
 SMALL = ReLAXConfig(steps=2, episodes=8, updates_per_step=1, hidden=8, start_pool=64, local_steps=2, local_episodes=2)
 QUICK: dict[str, dict[str, Any]] = {
@@ -27,6 +27,9 @@ QUICK: dict[str, dict[str, Any]] = {
     "dice-random": {"sample_size": 50},
     "lore": {"population": 40, "generations": 2},
     "focus": {"iterations": 10, "learning_rate": 0.2},
+    "growing-spheres": {"samples": 20},
+    "wachter": {"steps": 10},
+    "cfrl": {"steps": 10, "tries": 20},
 }
 
 NAN, INF, PAIR = float("nan"), float("inf"), np.array([1, 2])
@@ -37,7 +40,7 @@ WRONG: dict[type, list[Any]] = {
     str: [None, True, 3, NAN, "", "no such word", ["distance"], PAIR],
     object: [True, 3, NAN, "no such thing", [], PAIR],
 }
-ZERO_IS_FINE = {"gamma", "seed", "rescue_rows"}
+ZERO_IS_FINE = {"gamma", "seed", "rescue_rows", "sparsity_weight"}
 NONE_IS_FINE = {"max_changes", "goal", "space", "config"}
 HUGE = (10**7, 10**30, 10**400)
 
@@ -62,6 +65,8 @@ def options_of(name: str) -> dict[str, type]:
 
 def wrong_values(option: str, kind: type) -> list[Any]:
     values = [value for value in WRONG[kind] if value is not None or option not in NONE_IS_FINE]
+    if option == "also":  # no further model is fine
+        values = [value for value in values if not (isinstance(value, list | tuple) and not value)]
     return values + ([0] if kind in (int, float) and option not in ZERO_IS_FINE else [])
 
 

@@ -3,11 +3,12 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
-from relax_plugin import BlackBox, FeatureSpace
-from relax_plugin.errors import InputError
+from relax_plugin import BlackBox, FeatureSpace, Goal, make_explainer
+from relax_plugin.errors import InputError, ModelError
 
 ROWS = np.random.default_rng(0).normal(size=(80, 2))
 SPACE = FeatureSpace.infer(ROWS)
@@ -95,3 +96,187 @@ def test_the_decision_of_a_binary_estimator_speaks_for_its_second_class() -> Non
     assert answer.scores is not None
     np.testing.assert_allclose(np.diff(answer.scores, axis=1)[:, 0], model.decision_function(ROWS))
     assert (box.labels(answer.output) == model.predict(ROWS)).all()
+
+
+# One number a row.
+
+
+def chance(rows: Any) -> Any:
+    return 1.0 / (1.0 + np.exp(-3.0 * np.asarray(rows)[:, 0]))
+
+
+@pytest.mark.parametrize("shape", ["(n,)", "(n, 1)"])
+def test_one_fraction_a_row_is_the_probability_of_class_one(shape: str) -> None:
+    box = read(lambda rows: chance(rows) if shape == "(n,)" else chance(rows)[:, None])
+    answer = box.ask(ROWS)
+    assert box.classes.tolist() == [0, 1] and box.has_probabilities
+    assert answer.scores is not None
+    np.testing.assert_allclose(answer.scores[:, 1], chance(ROWS))
+    assert answer.output.tolist() == (ROWS[:, 0] > 0).tolist()
+
+
+def test_what_began_as_probabilities_stays_so_when_a_batch_is_all_zero_and_one() -> None:
+    box = read(lambda rows: np.where(np.abs(rows[:, 0]) > 5, rows[:, 0] > 0, chance(rows)))
+    sure = box.ask(np.array([[9.0, 0.0], [-9.0, 0.0]]))
+    assert sure.scores is not None
+    assert sure.scores.tolist() == [[0.0, 1.0], [1.0, 0.0]]
+
+
+def test_what_began_as_probabilities_may_not_leave_zero_and_one() -> None:
+    box = read(lambda rows: np.where(np.abs(rows[:, 0]) > 5, 1.5, chance(rows)))
+    with pytest.raises(ModelError, match=r"answered 1.5 for row 1 .*task='regression'"):
+        box.ask(np.array([[1.0, 0.0], [9.0, 0.0]]))
+
+
+def test_whole_numbers_stay_labels() -> None:
+    for dtype in (int, float, bool):
+        box = read(lambda rows, dtype=dtype: (rows[:, 0] > 0).astype(dtype))
+        assert not box.has_scores and box.classes.tolist() == [0, 1]
+
+
+def test_fractions_beyond_zero_and_one_are_told_what_to_pass() -> None:
+    with pytest.raises(ModelError, match=r"BlackBox\(model, task='regression'\).*\(n,\) of class 1, or \(n, classes\)"):
+        read(lambda rows: 10.0 * chance(rows))
+
+
+def test_an_explainer_takes_a_function_of_one_probability_a_row() -> None:
+    result = make_explainer("greedy", chance).fit(ROWS).explain(ROWS[:10], goal=Goal.to(1, min_probability=0.8))
+    assert result.found.all()
+    delivered = result.values[:, 0]
+    assert (chance(delivered) >= 0.8).all()
+
+
+# Objects with `predict` alone.
+
+
+class OnlyPredict:
+    """As a network of Keras: probabilities of floats in an array, `predict` alone, and a progress bar if not told."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer, self.verbose = answer, []
+
+    def predict(self, x: Any, batch_size: int | None = None, verbose: Any = "auto") -> Any:
+        self.verbose.append(verbose)
+        assert isinstance(x, np.ndarray) and x.dtype.kind == "f"
+        return self.answer(x)
+
+
+Sequential = type("Sequential", (OnlyPredict,), {"__module__": "keras.src.models.sequential"})
+Own = type("Own", (Sequential,), {"__module__": "__main__"})
+
+
+def three(rows: Any) -> Any:
+    scores = np.exp(np.column_stack([rows[:, 0], -rows[:, 0], rows[:, 1]]))
+    return scores / scores.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("kind", [Sequential, Own])
+@pytest.mark.parametrize(("answer", "classes"), [(lambda rows: chance(rows)[:, None], 2), (three, 3)])
+def test_a_network_of_keras_needs_no_wrapper(kind: Any, answer: Any, classes: int) -> None:
+    model = kind(answer)
+    box = BlackBox(model, FRAME_SPACE)
+    box.learn(ROWS)
+    assert box.task == "classification" and box.has_probabilities and len(box.classes) == classes
+    assert set(model.verbose) == {0}
+    assert box.confirm(FRAME[:5]).scores.shape == (5, classes)
+    assert make_explainer("greedy", model).fit(FRAME).explain(FRAME[:5]).found.all()
+
+
+def test_a_network_of_keras_for_numbers_is_told_what_to_pass() -> None:
+    numbers = Sequential(lambda rows: 10.0 * rows[:, :1])
+    with pytest.raises(ModelError, match=r"BlackBox\(model, task='regression'\)"):
+        read(numbers)
+    box = read(numbers, task="regression")
+    np.testing.assert_allclose(box.ask(ROWS).output, 10.0 * ROWS[:, 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("answer", "classes"), [(lambda rows: chance(rows)[:, None], 2), (three, 3)])
+def test_an_unknown_class_with_predict_alone_gives_probabilities_once_its_task_is_told(
+    answer: Any, classes: int
+) -> None:
+    with pytest.raises(ModelError, match=r"BlackBox\(model, task='classification'\)"):
+        read(OnlyPredict(answer))
+    box = read(OnlyPredict(answer), task="classification")
+    assert box.has_probabilities and len(box.classes) == classes
+
+
+def test_labels_of_an_unknown_class_stay_labels() -> None:
+    box = read(OnlyPredict(lambda rows: np.where(rows[:, :1] > 0, "yes", "no")), task="classification")
+    assert box.classes.tolist() == ["no", "yes"] and not box.has_scores
+
+
+# Boosters of LightGBM.
+
+FRAME = pd.DataFrame(ROWS, columns=["a", "b"])
+FRAME_SPACE = FeatureSpace.infer(FRAME)
+
+
+def light(objective: str, outcome: Any, rows: Any = ROWS, **more: Any) -> Any:
+    lightgbm = pytest.importorskip("lightgbm")
+    options = {"objective": objective, "verbose": -1, "min_data_in_leaf": 2, "num_threads": 1, **more}
+    return lightgbm.train(options, lightgbm.Dataset(rows, outcome), 8)
+
+
+def again(booster: Any) -> Any:
+    """As it comes from a file: without the parameters it was trained with."""
+    return type(booster)(model_str=booster.model_to_string())
+
+
+@pytest.mark.parametrize("source", [lambda booster: booster, again], ids=["trained", "from a file"])
+def test_a_booster_of_lightgbm_tells_its_task_by_its_objective(source: Any) -> None:
+    model = source(light("binary", ROWS[:, 0] > 0))
+    np.testing.assert_allclose(read(model).ask(ROWS).scores[:, 1], model.predict(ROWS))
+    outcome = np.digitize(ROWS[:, 0], [-0.5, 0.5])
+    for objective in ("multiclass", "softmax", "multiclassova"):
+        box = read(source(light(objective, outcome, num_class=3)))
+        assert box.classes.tolist() == [0, 1, 2]
+        assert (box.ask(ROWS).output == outcome).mean() > 0.9
+    for objective in ("regression", "l1", "huber", "quantile"):
+        model = source(light(objective, ROWS[:, 0]))
+        assert read(model).task == "regression"
+        np.testing.assert_allclose(read(model).ask(ROWS).output, model.predict(ROWS))
+
+
+def test_a_booster_of_lightgbm_that_ranks_is_told_what_to_pass() -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    ranked = lightgbm.Dataset(ROWS, np.arange(80) % 3, group=[40, 40])
+    model = lightgbm.train({"objective": "lambdarank", "verbose": -1}, ranked, 2)
+    with pytest.raises(InputError, match=r"'lambdarank'.*BlackBox\(booster.predict, task='regression'\)"):
+        read(model)
+
+
+def test_a_booster_of_lightgbm_is_asked_with_the_categories_it_learned() -> None:
+    town = pd.Categorical(np.array(["Bonn", "Rome", "Oslo"])[np.arange(80) % 3], ["Rome", "Oslo", "Bonn"])
+    frame = FRAME.assign(town=town)
+    model = light("binary", (town == "Rome") | (ROWS[:, 0] > 1), frame)
+    explainer = make_explainer("greedy", model).fit(frame)
+    refused = frame[model.predict(frame) < 0.5].head(10)
+    result = explainer.explain(refused, goal=Goal.to(1), vary=["town"])
+    assert result.found.all()
+    assert (result.frame["town"] == "Rome").all()
+    assert result.scores_after[:, 0, 1].tolist() == model.predict(result.frame[list(frame)]).tolist()
+
+
+def test_a_model_that_refuses_missing_numbers_is_quoted() -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    box = read(LogisticRegression().fit(ROWS, ROWS[:, 0] > 0))
+    with pytest.raises(ModelError, match=r"LogisticRegression does not accept missing values"):
+        box.confirm(np.array([[np.nan, 0.0]]))
+
+
+def test_a_column_of_labels_is_one_label_a_row() -> None:
+    """CatBoost's `predict` of several classes answers so."""
+
+    class Column:
+        classes_ = np.array(["a", "b"])
+        _estimator_type = "classifier"
+
+        def predict(self, rows: Any) -> Any:
+            return np.where(rows[:, :1] > 0, "b", "a")
+
+        def predict_proba(self, rows: Any) -> Any:
+            return np.column_stack([1.0 - chance(rows), chance(rows)])
+
+    box = read(Column())
+    assert box.labels(box.confirm(ROWS).output).tolist() == np.where(ROWS[:, 0] > 0, "b", "a").tolist()

@@ -234,9 +234,10 @@ def test_only_features_that_may_change_are_moved_for_the_world_model():
 def test_one_cannot_go_too_far_in_an_open_range():
     blackbox = BlackBox(lambda r: r[:, 0], task="regression")
     before = Answer(np.array([1.0, 2.0]))
-    assert Goal.between(3.0, 4.0).bind(blackbox, before).two_sided
-    assert not Goal.between(3.0, np.inf).bind(blackbox, before).two_sided
-    assert not Goal.shift(1.0).bind(blackbox, before).two_sided
+    assert Goal.between(3.0, 4.0).bind(blackbox, before).two_sided.tolist() == [True, True]
+    assert Goal.between(3.0, np.inf).bind(blackbox, before).two_sided.tolist() == [False, False]
+    assert Goal.between([3.0, 3.0], [4.0, np.inf]).bind(blackbox, before).two_sided.tolist() == [True, False]
+    assert not Goal.shift(1.0).bind(blackbox, before).two_sided.any()
 
 
 def test_the_largest_training_value_is_allowed_however_fine_its_grid() -> None:

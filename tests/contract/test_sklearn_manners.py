@@ -19,7 +19,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from relax_plugin import FeatureSpace, Goal, ReLAXConfig, make_explainer
-from relax_plugin.errors import InputError, MissingValueError, UnsupportedError
+from relax_plugin.errors import InputError, TableNote, UnsupportedError
 
 TRAINED: dict[str, Any] = {
     "config": ReLAXConfig(steps=30, episodes=32, updates_per_step=1, hidden=16, start_pool=256, local_steps=5),
@@ -122,22 +122,25 @@ def test_a_polars_frame_is_explained_as_the_same_rows_of_pandas(name: str) -> No
     pd.testing.assert_frame_equal(pd.DataFrame(result.queries), rows[:10], check_dtype=False)
 
 
-def test_what_is_missing_in_a_polars_frame_is_named() -> None:
-    table = polars.DataFrame({"a": [1.0, None, 3.0], "b": ["x", "y", "z"]})
-    with pytest.raises(MissingValueError, match=r"'a'.*row 1"):
-        FeatureSpace.infer(table)
+def test_what_is_missing_in_a_polars_frame_stays_missing() -> None:
+    table = polars.DataFrame({"a": [1.0, None, 3.0], "b": ["x", "y", None]})
+    space, values = FeatureSpace.infer(table).taking_in(table)
+    assert space.is_missing(values).tolist() == [[False, False], [True, False], [False, True]]
+    cells = space.model_input(values)
+    assert cells.isna().to_numpy().tolist() == [[False, False], [True, False], [False, True]]
 
 
-def test_exact_decimals_are_numbers_and_times_of_day_are_refused() -> None:
+def test_exact_decimals_are_numbers_and_times_of_day_are_carried() -> None:
     table = polars.DataFrame({"price": ["1.25", "2.50", "9.75"]}, schema={"price": polars.String})
     table = table.with_columns(polars.col("price").cast(polars.Decimal(10, 2)))
     (feature,) = FeatureSpace.infer(table).features
     assert (feature.kind, feature.low, feature.high) == ("continuous", 1.25, 9.75)
-    with pytest.raises(InputError, match="'when' holds times of day"):
-        FeatureSpace.infer(polars.DataFrame({"when": [time(12), time(13)]}))
+    times = polars.DataFrame({"when": [time(12), time(13)], "a": [1, 2]})
+    with pytest.warns(TableNote, match="'when'"):
+        assert [f.carried for f in FeatureSpace.infer(times).features] == [True, False]
 
 
-@pytest.mark.parametrize("rows", [[[1.0, 2.0]], {"a": [1.0]}, polars.LazyFrame({"a": [1.0]}), polars.Series([1.0])])
+@pytest.mark.parametrize("rows", [[[1.0, 2.0]], polars.LazyFrame({"a": [1.0]}), polars.Series([1.0])])
 def test_what_is_no_table_is_refused(rows: Any) -> None:
     with pytest.raises(
         InputError, match=r"rows must be a DataFrame .* or a numpy array, not (list|dict|LazyFrame|Ser)"

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 from reference import tiny
-from reference.every_explainer import every_explainer
+from reference.every_explainer import ON_NETWORKS, ON_TREES, every_explainer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
@@ -28,7 +28,6 @@ QUICK: dict[str, dict[str, Any]] = {
     "focus": {"iterations": 30, "learning_rate": 0.2},
     "mace": {"seconds_per_row": 600.0},  # a limit that is reached would make the answer depend on the machine
 }
-ON_TREES = ("feat-tweak", "focus", "mace")
 
 RNG = np.random.default_rng(5)
 ROWS = pd.DataFrame(RNG.normal(size=(120, 4)), columns=["a", "b", "c", "d"])
@@ -75,7 +74,7 @@ class Dropping(torch.nn.Module):
 def model_for(name: str) -> Any:
     if name in ON_TREES:
         return RandomForestClassifier(6, max_depth=3, random_state=0).fit(ROWS.to_numpy(), LABELS)
-    if name in ("deepfool", "grace"):
+    if name in ON_NETWORKS:
         return Dropping()
     return LogisticRegression().fit(ROWS.to_numpy(), LABELS)
 
@@ -187,7 +186,7 @@ def test_rows_through_the_network_are_counted_on_all_threads(name: str) -> None:
 @pytest.mark.slow
 @every_explainer
 def test_a_model_that_reseeds_the_global_generators_changes_no_answer(name: str) -> None:
-    if name in (*ON_TREES, "deepfool", "grace"):
+    if name in (*ON_TREES, *ON_NETWORKS):
         pytest.skip("it looks inside the model, and a wrapped one has no inside")
     model, rows = model_for(name), ROWS.to_numpy()
     options = {"max_changes": 3, **QUICK.get(name, {})}

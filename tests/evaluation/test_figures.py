@@ -13,8 +13,10 @@ from relax_plugin.evaluation import figures
 from relax_plugin.evaluation import measurements as measured
 from relax_plugin.evaluation.figures import TABLES, stored
 from relax_plugin.evaluation.floor_table import COLUMNS as FLOOR_COLUMNS
+from relax_plugin.evaluation.outlier_table import COLUMNS as OUTLIER_COLUMNS
 from relax_plugin.evaluation.plan import Plan
 from relax_plugin.evaluation.store import write_table
+from relax_plugin.evaluation.whole_table import BROKEN, BRUTE_COLUMNS, SHARE_BREAKING
 
 
 def line(task: str, method: str, seed: int = 0, **numbers: float) -> dict[str, Any]:
@@ -28,6 +30,10 @@ def made_up(what: str) -> pd.DataFrame:
     units = [unit for plan in plans for unit in plan.units()]
     extra = [*measured.ALSO_KEPT.get(what, []), *(FLOOR_COLUMNS if what == "inside" else [])]
     extra += [measured.LEAD] if what == "rivals" else []
+    extra += OUTLIER_COLUMNS if what == "plausible" else []
+    extra += [*BROKEN, SHARE_BREAKING] if what in ("rules", "missing") else []
+    extra += BRUTE_COLUMNS if what == "rules" else []
+    extra += [measured.OF_UNTOLD] if what == "costs" else []
     return pd.DataFrame(
         [
             line(*unit.key, **dict.fromkeys(extra, 1.0 + i / 7), validity=0.5 + i / 5000, rows=40.0 + i)
@@ -164,11 +170,13 @@ def test_the_command_keeps_lines_and_says_how_they_came_about(
     command = ["figures", "judged", "--output", str(tmp_path), "--jobs", "1"]
     assert main(command) == 0
     first, (note,) = capsys.readouterr(), figures.notes(tmp_path).read()
-    assert "[2/2]" in first.err and "| diabetes/ada | `nearest-ct` |" in first.out
+    assert "[2/2]" in first.err and "\ndiabetes/ada\n" in first.out and "\n  nearest-ct " in first.out
     assert note["command"].startswith("relax-plugin figures judged") and note["commit"]
     assert main(command) == 0
     again = capsys.readouterr()
     assert "[" not in again.err and again.out == first.out
+    assert main([*command, "--wide"]) == 0
+    assert "| diabetes/ada | `nearest-ct` |" in capsys.readouterr().out
     assert sum(path.stat().st_size for path in tmp_path.glob("*.csv")) < 1000
 
 

@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 from reference.misbehaving import TEST_ROWS, announced, small_task
 from reference.tiny import Counting, mixed_labels, mixed_probabilities, mixed_rows, mixed_space, two_class_probabilities
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from relax_plugin import FeatureSpace, Goal, make_explainer
 from relax_plugin.errors import InputError
-from relax_plugin.evaluation.judge import COLUMNS, NEIGHBOURS, Examination, Method, Row, Unit, judge
+from relax_plugin.evaluation.judge import COLUMNS, NEIGHBOURS, Examination, Method, Row, Unit, _prices, judge
+from relax_plugin.evaluation.robustness import FIRST_SEED, REFITS, refit
 from relax_plugin.evaluation.tasks import Task
 
 TOLERANCE = 1e-9
@@ -326,3 +327,70 @@ def test_every_one_of_several_counterfactuals_is_asked_of_the_model_again() -> N
     rows = Examination(task, queries, result, None, 0.0).rows()
     assert [row["found_count"] for row in rows] == result.found[:, 0].astype(int).tolist()
     assert all(np.isnan(row["diversity"]) for row in rows)
+
+
+def test_the_judge_measures_cost_at_the_prices_whether_a_method_was_told_them_or_not() -> None:
+    task = mixed_task()
+    prices = _prices(Unit(task, Method.parse("greedy"), 0, prices="told"), task.space)
+    free = [feature.name for feature in task.space.features if not feature.immutable]
+    assert len(prices) == len(free) // 2
+    assert set(prices.values()) == {10.0}
+    assert not _prices(Unit(task, Method.parse("greedy"), 0), task.space)
+    told, hidden, plain = (judged(task, "greedy", prices=prices) for prices in ("told", "hidden", ""))
+    for row in (*told, *hidden):
+        scales = dict(zip(task.space.names, task.space.scale.tolist(), strict=True))
+        kinds = {feature.name: feature.kind for feature in task.space.features}
+        cost = sum(
+            prices.get(name, 1.0) * (1.0 if kinds[name] == "categorical" else abs(to - since) / scales[name])
+            for name, since, to in json.loads(row["changes"])
+        )
+        assert row["proximity"] == pytest.approx(cost)
+    assert [row["changes"] for row in hidden] == [row["changes"] for row in plain]
+    assert sum(row["proximity"] for row in told) <= sum(row["proximity"] for row in hidden)
+
+
+def logistic_task(queries: int = 12) -> Task:
+    """A model that can be fitted again, of two numbers."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(150, 2)).round(2), columns=["x", "y"])
+    labels = pd.Series((rows["x"] + rows["y"] > 0).astype(int))
+    model = LogisticRegression().fit(rows[queries:], labels[queries:])
+    space = FeatureSpace.infer(rows[queries:])
+    return Task("two/logistic", model, space, None, rows[queries:], rows[:queries], labels[queries:], labels[:queries])
+
+
+@pytest.mark.slow
+def test_plausible_lasting_and_stable_are_told_beside_real_rows() -> None:
+    task = logistic_task()
+    rows = judged(task, "nearest-ct", metrics="all")
+    training = task.X_train.to_numpy()
+    models = [refit(task, FIRST_SEED + number) for number in range(REFITS)]
+    scale = training.std(axis=0)
+    for row in rows:
+        found = with_changes(row, task.X_test)
+        nearest = np.argsort(np.abs((training - found.to_numpy()) / scale).sum(axis=1))[:NEIGHBOURS]
+        share = np.mean([str(label) == row["after"] for label in task.model.predict(task.X_train.iloc[nearest])])
+        assert row["ynn"] == pytest.approx(share)
+        again = np.mean([str(model.predict(found)[0]) != row["before"] for model in models])
+        assert row["lasting"] == pytest.approx(again)
+        assert (row["local_outlier"], row["unseen_cells"]) == (0.0, 0.0), "it is a training row"
+        assert row["cost"] == pytest.approx(row["proximity"])
+    real = [model.predict(task.X_test) == task.model.predict(task.X_test) for model in models]
+    assert [row["real_lasting"] for row in rows] == pytest.approx([np.mean(real)] * len(rows))
+    assert all(0.0 <= row["real_local_outlier"] <= 0.3 and 0.5 < row["real_ynn"] <= 1.0 for row in rows)
+    moved = [row["noise_distance"] for row in rows if not np.isnan(row["noise_distance"])]
+    assert len(moved) > len(rows) / 2 and min(moved) >= 0.0
+
+
+@pytest.mark.slow
+def test_answers_that_are_training_rows_mostly_stay_the_same_under_noise() -> None:
+    rows = judged(logistic_task(), "nearest-ct:reverted=False", metrics="all", max_changes=None)
+    alike = [row for row in rows if not np.isnan(row["noise_distance"])]
+    assert sum(row["noise_distance"] == 0.0 for row in alike) > len(alike) / 2, "most have the same nearest row still"
+
+
+def test_what_is_dear_is_left_out_by_default() -> None:
+    rows = judged(logistic_task(), "nearest-ct")
+    for row in rows:
+        assert np.isnan(row["lasting"]) and np.isnan(row["noise_distance"]) and np.isnan(row["real_lasting"])
+        assert not np.isnan(row["ynn"]) and not np.isnan(row["isolated"])

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from relax_plugin.columns import Feature
 from relax_plugin.evaluation import metrics
 from relax_plugin.evaluation.metrics import break_even, mean_over, ratio_on_common, total_rows, validity, violations
 from relax_plugin.features import FeatureSpace
+from relax_plugin.table.columns import Feature
 
 FOUND = np.array([True, True, False, True])
 NUMBERS = np.array([1.0, 3.0, np.nan, 5.0])

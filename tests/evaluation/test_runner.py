@@ -20,7 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reference.misbehaving import announced, small_task, told
 
-from relax_plugin.errors import InputError, UnknownNameError
+from relax_plugin.errors import InputError, SavedFileError, UnknownNameError
 from relax_plugin.evaluation.judge import COLUMNS, Method, Row, Unit, judge
 from relax_plugin.evaluation.runner import Plan, Store, load_rows, run
 
@@ -63,6 +63,44 @@ class Finished:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     return Finished(tmp_path_factory.mktemp("finished"))
+
+
+class Watching:
+    """Takes note of what begins and of what is done, in turn."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int, tuple[str, str, int]]] = []
+
+    def started(self, of: int, unit: Unit) -> None:
+        self.told.append(("begins", of, unit.key))
+
+    def __call__(self, done: int, of: int, unit: Unit, rows: list[Row]) -> None:
+        self.told.append((f"done {done}", of, unit.key))
+
+
+@pytest.mark.slow
+def test_who_has_started_is_told_what_begins_before_it_is_done(tmp_path: Path) -> None:
+    watching = Watching()
+    task = small_task("small/one")
+    run(Plan([task], ["nearest-ct"], seeds=[0, 1], rows=2), tmp_path, progress=watching)
+    first, second = ("small/one", "nearest-ct", 0), ("small/one", "nearest-ct", 1)
+    assert sorted(watching.told) == sorted(
+        [("begins", 2, first), ("begins", 2, second), ("done 1", 2, first), ("done 2", 2, second)]
+    )
+    assert all(watching.told.index(("begins", 2, key)) < place for place, (what, _, key) in enumerate(watching.told)
+               if what != "begins")  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_run_whose_file_is_removed_meanwhile_is_not_left_out_in_silence(tmp_path: Path) -> None:
+    def remove_the_first(done: int, *_: Any) -> None:
+        if done == 2:
+            next((tmp_path / "units").iterdir()).unlink()
+
+    with pytest.raises(
+        SavedFileError, match=r"1 of 2 runs are no longer in .*, the first of them small/one, nearest-ct"
+    ):
+        run(Plan([small_task("small/one")], ["nearest-ct"], seeds=[0, 1], rows=2), tmp_path, progress=remove_the_first)
 
 
 def refuse_to_run(*_: Any) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relax_plugin.evaluation.judge import COLUMNS, Method, Unit
-from relax_plugin.evaluation.tables import anytime, by_class, failures, overhead, readable, summary, validity_at_k
+from relax_plugin.evaluation.tables import anytime, by_class, core, failures, overhead, readable, summary, validity_at_k
 
 COSTS = {"fit_seconds": 3.0, "explain_seconds": 1.0, "model_seconds": 1.0, "fit_rows": 100, "explain_calls": 7}
 CLASSES = ["a", "a", "b", "b"]
@@ -218,6 +218,17 @@ def test_the_summary_for_people_has_deviations_beside_means_and_a_dash_where_the
     assert shown.loc["A", "validity"] == "0.625 ± 0.177"
     assert shown.loc["B", ["L0", "failed", "skipped"]].tolist() == ["-", "1", "0"]
     assert shown.loc["C", ["validity", "L0"]].tolist() == ["-", "-"]
+
+
+def test_the_summary_of_a_terminal_has_what_says_most_and_adds_up_the_seconds(rows: pd.DataFrame) -> None:
+    table = summary(rows)
+    shown = core(table).loc["t"]
+    assert list(shown) == ["validity", "L0", "L1", "model rows", "seconds"]
+    assert shown.loc["A", "validity"] == "0.625 ± 0.177"
+    both = table.loc[("t", "A"), "fit s"] + table.loc[("t", "A"), "explain s"]
+    assert shown.loc["A", "seconds"] == f"{both:,.1f}" != "0.0"
+    assert shown.loc["C"].tolist() == ["-"] * 5
+    assert "found" in core(table.assign(found=2.0))
 
 
 Outcome = st.lists(st.booleans(), min_size=4, max_size=4)

@@ -18,6 +18,7 @@ from relax_plugin.evaluation.tasks import (
     available_tasks,
     check_task_name,
     load_task,
+    split_task,
 )
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
@@ -40,13 +41,21 @@ LEAST_ACCURACY = {
     "wide500/xgb": 0.93,
     "mixed100/rf": 0.78,
     "breast_cancer/leaves8": 0.9,
+    "adult/lgbm": 0.83,
+    "adult/pipeline": 0.82,
+    "credit/xgb": 0.83,
+    "simplex/rf": 0.9,
+    "german/dummies": 0.72,
+    "diabetes/xgb": 0.7,
+    "sonar/imputed": 0.78,
 }
 LEAST_ACCURACY_OF_SEVERAL = {"classes3/xgb": 0.92, "classes6/rf": 0.81, "classes26/mlp": 0.6}
+LEAST_ACCURACY_OF_REFUSED = {"default/xgb": 0.79, "default/mlp": 0.79}  # of all test rows, not of the refused
 SHIFTS = {"boston/mlp-0.2": 0.2, "boston/mlp-0.4": 0.4, "boston/mlp-0.6": 0.6}
 
 
 def test_every_task_is_tested_here() -> None:
-    tested = {*LEAST_ACCURACY, *LEAST_ACCURACY_OF_SEVERAL, *SHIFTS, "boston/mlp"}
+    tested = {*LEAST_ACCURACY, *LEAST_ACCURACY_OF_SEVERAL, *LEAST_ACCURACY_OF_REFUSED, *SHIFTS, "boston/mlp"}
     by_rule = {name for name in available_tasks() if name.endswith("/rule")}  # these in test_rules.py
     assert set(available_tasks()) == tested | by_rule
     assert by_rule | {"breast_cancer/leaves8"} == set(COORDINATED_TASKS)
@@ -68,6 +77,38 @@ def test_classifier_is_about_as_accurate_as_in_the_paper(name: str, least: float
     task = load_task(name)
     assert task.goal is None
     assert task.model.score(task.X_test, task.y_test) > least
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "least"), LEAST_ACCURACY_OF_REFUSED.items())
+def test_where_a_class_is_wanted_only_rows_that_are_refused_it_are_asked_about(name: str, least: float) -> None:
+    task = load_task(name)
+    _, (_, X_test, _, y_test) = split_task(name)
+    assert task.model.score(X_test, y_test) > least
+    assert task.goal == Goal.to(0)
+    refused = X_test[task.model.predict(X_test) == 1]
+    assert 100 < len(refused) < len(X_test) / 4
+    assert task.X_test.equals(refused) and len(task.y_test) == len(refused)
+
+
+@pytest.mark.slow
+def test_methods_are_not_told_what_the_judge_still_checks() -> None:
+    told, untold = load_task("german/dummies"), load_task("german/dummies:untold")
+    assert untold.told is not None and len(untold.told) == len(untold.told.columns) > len(untold.space)
+    assert untold.space == told.space and told.told is None and untold.model is told.model
+    group = next(feature for feature in told.space.features if feature.name == "personal")
+    assert {f.name for f in untold.told.features if f.immutable} == {"age", *group.columns}
+    with pytest.raises(UnknownNameError):
+        load_task("sonar/mlp:untold")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "share"), [("missing10/diabetes/xgb", 0.1), ("missing30/german/rf", 0.3)])
+def test_so_many_cells_are_missing_in_training_and_in_test_rows(name: str, share: float) -> None:
+    task = load_task(name)
+    for rows in (task.X_train, task.X_test):
+        assert abs(rows.isna().to_numpy().mean() - share) < 0.02
+    assert not task.X_test.equals(load_task(name, seed=1).X_test)
 
 
 @pytest.mark.slow
@@ -154,6 +195,17 @@ def test_german_model_takes_the_raw_frame() -> None:
     assert task.model.predict(row).shape == (1,)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["adult/lgbm", "adult/pipeline"])
+def test_a_task_of_adult_has_missing_cells_which_its_model_is_asked_with(name: str) -> None:
+    task, again = load_task(name), load_task(name, 1)
+    assert len(task.X_train) + len(task.X_test) == tasks.ADULT_ROWS
+    assert not set(task.X_train.index) & set(task.X_test.index) and not task.X_train.index.equals(again.X_train.index)
+    gaps = task.X_test[task.X_test["occupation"].isna()]
+    assert len(gaps) > 50 and task.model.predict_proba(gaps).shape == (len(gaps), 2)
+    assert len(task.space.rules) == 6 and name not in CORE_TASKS
+
+
 def test_task_is_made_once_per_seed() -> None:
     assert load_task("breast_cancer/rf", 0) is load_task("breast_cancer/rf", seed=0)
     assert load_task("breast_cancer/rf", 1) is not load_task("breast_cancer/rf", 0)
@@ -177,7 +229,10 @@ def test_unknown_task_is_an_error_that_suggests_the_nearest(name: str) -> None:
         load_task(name)
 
 
-def test_absent_xgboost_is_an_error_that_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "xgboost", None)
-    with pytest.raises(MissingExtraError, match=r"relax-plugin\[xgboost\]"):
-        load_task("wave2/xgb", seed=12345)
+@pytest.mark.parametrize(("library", "task"), [("xgboost", "wave2/xgb"), ("lightgbm", "adult/lgbm")])
+def test_an_absent_library_is_an_error_that_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, library: str, task: str
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingExtraError, match=rf"relax-plugin\[{library}\]"):
+        load_task(task, seed=12345)

@@ -17,6 +17,7 @@ class Wanted:
     share: float = 0.5
     width: float = 0.2
     min_probability: float | None = None
+    direction: Any = "either"
 
     def goal(self, labels: Any, numbers: Any, queries: int) -> Any:
         """The package's goal; `numbers` are a regressor's answers to the training rows."""
@@ -27,7 +28,9 @@ class Wanted:
         if self.kind == "to each":
             return Goal.to(self.labels(labels, queries), min_probability=self.min_probability)
         if self.kind == "shift":
-            return Goal.shift(self.delta(numbers))
+            return Goal.shift(self.delta(numbers), direction=self.direction)
+        if self.kind == "between each":
+            return Goal.between(*self.each(numbers, queries))
         return Goal.between(*self.ends(numbers))
 
     def labels(self, labels: Any, queries: int) -> list[Any]:
@@ -44,13 +47,24 @@ class Wanted:
         middle = low + self.share * width
         return middle - self.width * width / 2, middle + self.width * width / 2
 
+    def each(self, numbers: Any, queries: int) -> tuple[Any, list[Any]]:
+        """A range for each query, every third one without an upper end."""
+        low, high = self.ends(numbers)
+        away = 0.1 * (high - low) * np.arange(queries)
+        return low - away, [None if query % 3 == 2 else high - end for query, end in enumerate(away)]
+
     def met(self, model: Any, before: Any, rows: Any, owner: Any, queries: int) -> Any:
         """Whether the model's own answers to the rows, which belong to the queries `owner`, are what was wanted."""
         answers = model.predict(rows)
         if self.kind == "shift":
             # Ends as a user computes them: before + delta and before - delta, both included.
             delta = self.delta(model.numbers)
-            return (answers >= before[owner] + delta) | (answers <= before[owner] - delta)
+            above, below = answers >= before[owner] + delta, answers <= before[owner] - delta
+            return {"up": above, "down": below, "either": above | below}[self.direction]
+        if self.kind == "between each":
+            lows, highs = self.each(model.numbers, queries)
+            tops = np.array([np.inf if high is None else high for high in highs], dtype=float)
+            return (answers >= lows[owner]) & (answers <= tops[owner])
         if self.kind == "between":
             low, high = self.ends(model.numbers)
             return (answers >= low) & (answers <= high)

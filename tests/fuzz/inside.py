@@ -5,14 +5,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from fuzz.models import Estimator, Machine, Model, Watch, asked
+from reference.every_explainer import ON_NETWORKS, ON_TREES
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from relax_plugin import BlackBox
-
-ON_TREES = ("feat-tweak", "focus", "mace")
-ON_NETWORKS = ("deepfool", "grace")
 
 
 class Explained:

@@ -15,12 +15,14 @@ from typing import Any
 
 from fuzz.cases import Counts, Violation, check
 from fuzz.faces import check_face
-from fuzz.strategies import GROUPS, face_cases, group_cases
+from fuzz.real_cases import check_real
+from fuzz.strategies import GROUPS, face_cases, group_cases, real_cases
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 EXAMPLES = 40  # cases of a round
 SHRINK_SECONDS = 40.0  # for making a violation's case smaller
-IMPORTS = "\n".join(f"from fuzz.{module} import *" for module in ("tables", "models", "goals", "cases", "faces"))
+REAL = ("real_tables", "real_rules", "real_cases")
+IMPORTS = "\n".join(f"from fuzz.{module} import *" for module in ("tables", "models", "goals", "cases", "faces", *REAL))
 
 
 def main() -> int:
@@ -28,7 +30,7 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=0.5)
     parser.add_argument("--seed", type=int, help="of the one round to run")
     parser.add_argument("--first", type=int, help="seed of the first round; the clock's otherwise")
-    parser.add_argument("--groups", nargs="+", default=[*GROUPS, "faces"], choices=[*GROUPS, "faces"])
+    parser.add_argument("--groups", nargs="+", default=[*GROUPS, "faces", "real"], choices=[*GROUPS, "faces", "real"])
     parser.add_argument("--output", type=Path, help="file to which violations are appended")
     request = parser.parse_args()
     logging.disable(logging.WARNING)
@@ -57,8 +59,11 @@ def main() -> int:
 
 def run_round(group: str, number: int, counts: Counts, found: Counter[str], output: Path | None) -> None:
     """One round of a group; each kind of violation is shrunk and shown once, later ones are only counted."""
-    strategy: Any = face_cases() if group == "faces" else group_cases(group)
-    run: Callable[..., None] = check_face if group == "faces" else check
+    others: dict[str, tuple[Any, Callable[..., None]]] = {
+        "faces": (face_cases(), check_face),
+        "real": (real_cases(), check_real),
+    }
+    strategy, run = others[group] if group in others else (group_cases(group), check)
     counted: set[str] = set()
     for _ in range(20):  # kinds of one round
         try:

@@ -13,6 +13,13 @@ from fuzz.faces import FACES, FaceCase
 from fuzz.goals import Call, Wanted
 from fuzz.inside import ON_NETWORKS, ON_TREES
 from fuzz.models import FAMILIES, LABELS, SHAPES, Model
+from fuzz.real_cases import SHAPES as HANDED
+from fuzz.real_cases import RealCall, RealCase
+from fuzz.real_rules import KINDS, RealRule
+from fuzz.real_tables import CARRIED as REAL_CARRIED
+from fuzz.real_tables import LABELS as REAL_LABELS
+from fuzz.real_tables import NUMBERS as REAL_NUMBERS
+from fuzz.real_tables import RealColumn, RealTable
 from fuzz.tables import CATEGORIES, FRACTIONS, OBJECTS, WHOLE, Column, Table
 from hypothesis import strategies as st
 
@@ -115,8 +122,9 @@ def model_of(draw: Any, method: str) -> Model:
 
 def goal_of(draw: Any, model: Model) -> Wanted:
     if model.is_regressor:
-        kind, share = pick(draw, ("shift", "between")), pick(draw, (0.5, 0.1, 0.9, 1.2))
-        return Wanted(kind, 0, share, pick(draw, (0.2, 0.05, 0.6)))
+        kind, share = pick(draw, ("shift", "between", "between each")), pick(draw, (0.5, 0.1, 0.9, 1.2))
+        way = pick(draw, ("either", "up", "down")) if kind == "shift" else "either"
+        return Wanted(kind, 0, share, pick(draw, (0.2, 0.05, 0.6)), direction=way)
     least = None
     if model.family in ("probabilities", "function of probabilities"):
         least = pick(draw, (None,) * 10 + (0.0, 0.4, 0.5, 0.8, 1.0))
@@ -173,4 +181,78 @@ def face_cases(draw: Any) -> FaceCase:
     if face == "alibi":
         wanted = replace(case.wanted, min_probability=None)
         case = replace(case, call=Call(case.call.queries), wanted=wanted)
+    if case.wanted.kind == "between each":  # a face has one goal for whatever rows come
+        case = replace(case, wanted=replace(case.wanted, kind="between"))
     return FaceCase(face, case)
+
+
+REAL_METHODS = (
+    *("greedy", "nearest-ct", "relax-global", "surrogate-search", "move-table", "nearest-ct", "greedy"),
+    *("relax-global", "dice-random", "lore"),
+)
+
+
+def real_column(draw: Any) -> RealColumn:
+    """A column with or without gaps; one in eight is carried."""
+    dtypes = REAL_CARRIED if seldom(draw) else pick(draw, (REAL_NUMBERS, REAL_NUMBERS, REAL_LABELS))
+    return RealColumn(
+        pick(draw, dtypes),
+        pick(draw, (0.0, 0.1, 0.3, 0.0)),
+        int(seldom(draw)),
+        pick(draw, RULES),
+        seldom(draw),
+        seldom(draw),
+        seldom(draw),
+        pick(draw, (2, 3, 4, 5)),
+    )
+
+
+def real_table(draw: Any) -> RealTable:
+    columns = tuple(real_column(draw) for _ in range(pick(draw, (2, 3, 4, 5, 6))))
+    groups = tuple(
+        (pick(draw, (2, 3, 4)), pick(draw, ("int64", "bool", "uint8", "float64")))
+        for _ in range(pick(draw, (0, 0, 1, 2)))
+    )
+    hows = ("sum", "ratio", "most")
+    derived = tuple(
+        (pick(draw, range(4)), pick(draw, range(4)), pick(draw, hows)) for _ in range(pick(draw, (0, 0, 1, 2)))
+    )
+    return RealTable(
+        columns, groups, derived, seldom(draw), draw(st.booleans()), pick(draw, (100, 120, 140)), pick(draw, SEEDS)
+    )
+
+
+def real_rules(draw: Any, counts: Sequence[int]) -> tuple[RealRule, ...]:
+    return tuple(
+        RealRule(pick(draw, KINDS), pick(draw, range(4)), pick(draw, range(4)), pick(draw, range(4)))
+        for _ in range(pick(draw, counts))
+    )
+
+
+@st.composite
+def real_cases(draw: Any, queries: int = 40) -> RealCase:
+    """A case of a table as people have them."""
+    call = RealCall(
+        pick(draw, (queries, queries // 2, 1)),
+        pick(draw, (1, 1, 2, 3)),
+        pick(draw, HANDED),
+        tuple(pick(draw, range(6)) for _ in range(pick(draw, (0, 0, 0, 1)))),
+        tuple(pick(draw, range(6)) for _ in range(pick(draw, (0, 0, 0, 1)))),
+        pick(draw, (None, None, None, 0, 1)),
+        pick(draw, (None, None, None, 1, 2, 3)),
+        seldom(draw),
+        "prefer" if seldom(draw) and seldom(draw) else None,
+    )
+    return RealCase(
+        real_table(draw),
+        real_rules(draw, (0, 1, 1, 2)),
+        real_rules(draw, (0, 0, 0, 1)),
+        call,
+        pick(draw, REAL_METHODS),
+        pick(draw, (2, 3)),
+        draw(st.booleans()),
+        draw(st.booleans()),
+        pick(draw, (None, None, 2, 4)),
+        pick(draw, range(4)),
+        pick(draw, ("", "", "again", "json")),
+    )

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from fuzz.cases import Case, Counts, check
 from fuzz.faces import FaceCase, check_face
-from fuzz.strategies import face_cases, group_cases
+from fuzz.real_cases import check_real
+from fuzz.strategies import face_cases, group_cases, real_cases
 from hypothesis import HealthCheck, Phase, given, settings
 
 FIXED: dict[str, Any] = {
@@ -44,3 +45,10 @@ def test_whatever_is_delivered_keeps_every_promise(group: str, examples: int, le
 def test_whatever_a_face_hands_out_keeps_every_promise() -> None:
     counts = run(face_cases(), 60, check_face)
     assert counts.delivered["faces"] >= 300
+
+
+@pytest.mark.slow
+def test_tables_as_people_have_them_come_back_whole() -> None:
+    counts = run(real_cases(20), 60, check_real)
+    assert counts.delivered["real"] >= 300
+    assert sum(counts.refused.values()) < counts.cases / 2

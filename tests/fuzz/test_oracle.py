@@ -107,7 +107,8 @@ def test_another_dtype_is_noticed(told: Told) -> None:
 
 def test_another_type_of_an_object_cell_is_noticed(told: Told) -> None:
     name = told.setting.names[3]
-    cells = pd.Series([np.str_(cell) for cell in told.result.frame[name]], dtype=object)
+    frame = told.result.frame
+    cells = pd.Series([np.str_(cell) for cell in frame[name]], index=frame.index, dtype=object)
     assert told.broken(told.with_frame(**{name: cells})) == {"type"}
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from reference.every_explainer import ON_NETWORKS
 from reference.misbehaving import announced
 from reference.sample_rows import LOANS, PRICES, SKIP_REASON, TIME_OUT_REASON, sample_rows
 
@@ -20,9 +21,12 @@ from relax_plugin.evaluation import tables
 from relax_plugin.evaluation.judge import Method, Unit
 from relax_plugin.pages import methods
 from relax_plugin.pages.method_card import describe
+from relax_plugin.pages.palette import OKABE_ITO, style_of
 from relax_plugin.pages.table_columns import NOTHING
-from relax_plugin.registry import BUILT_IN
+from relax_plugin.registry import BUILT_IN, explainer_class
+from relax_plugin.supports import TIERS
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 OWN = ("greedy", "move-table", "random-order", "surrogate-search")
 STRANGERS = ("stepping", "raising", "extra", "inapplicable", "lying")
 QUICK = ("greedy", "nearest-ct", "deepfool")
@@ -95,19 +99,21 @@ def test_every_method_has_a_section_with_words_paper_options_and_a_picture(name:
     assert made.what[0].replace("`", "") in text.replace(" ,", ",")
     assert section.count("<svg") == 1
     assert re.search(rf"{name}: \d+ of 10 found", text)
+    tier = made.supports.tier
+    assert f"tier {tier}: {made.supports.evidence}" in text if tier else "tier none" in text
     if name in OWN:
         assert "of this package" in text
     else:
-        assert re.search(r'<a href="https://arxiv.org/abs/\d{4}\.\d{5}"', section)
+        assert re.search(r'<a href="https://(arxiv.org/abs/\d{4}\.\d{5}|doi.org/10\.)', section)
     shown = {line[0]: line[1] for line in table_of(section, f"Options of {name}")[1:]}
     assert {option.name: option.default for option in made.options}.items() <= shown.items()
-    assert f"relax-plugin bench --methods {name} --output results" in text
+    assert all(line[2] not in ("", methods.NO_MEANING) for line in table_of(section, f"Options of {name}")[1:])
 
 
 @pytest.mark.slow
 def test_methods_are_shown_on_a_model_they_explain(sections: dict[str, str]) -> None:
     for name in BUILT_IN:
-        network = name in ("deepfool", "grace")
+        network = name in ON_NETWORKS
         assert ("The model is a network of 32 units." in sections[name]) == network
         assert ("The model is a random forest of 30 trees." in sections[name]) != network
     assert "network, plain function: no, it needs a tree ensemble" in text_of(sections["feat-tweak"])
@@ -157,20 +163,50 @@ def test_the_contents_and_the_overview_lead_to_every_section(whole: tuple[int, P
     page = whole[1].read_text()
     nav = page.partition("<nav")[2].partition("</nav>")[0]
     names = [*BUILT_IN, *STRANGERS]
-    assert re.findall(r'href="#method-(\d+)">(.*?)</a>', nav) == [(str(i), name) for i, name in enumerate(names)]
+    assert re.findall(r'href="#method-(\d+)">(.*?)</a>', nav) == [(str(i), name) for i, name in enumerate(names)] * 2, (
+        "side by side, and in the menu of a phone"
+    )
     overview = {line[0]: line for line in table_of(page, "All methods")[1:]}
     assert list(overview) == names
-    assert overview["feat-tweak"][1:6] == ["trees", "no", "no", "yes", ""]
+    assert overview["feat-tweak"][1:6] == ["trees", "no", "yes", "yes", ""]
     assert overview["dice-kdtree"][1:6] == ["any", "yes", "yes", "no", "dice"]
     assert overview["mace"][5] == "exact"
-    assert overview["raising"][6:10] == [NOTHING] * 4
+    assert {name: line[6] for name, line in overview.items() if name in BUILT_IN} == {
+        name: explainer_class(name)[0].supports.tier for name in BUILT_IN
+    }
+    assert overview["raising"][7:11] == [NOTHING] * 4
+
+
+@pytest.mark.slow
+def test_all_pictures_stand_side_by_side_before_the_methods(whole: tuple[int, Path], sections: dict[str, str]) -> None:
+    page = whole[1].read_text()
+    gallery = page.partition('<ul class="gallery">')[2].partition("</ul>")[0]
+    assert page.index('<ul class="gallery">') < page.index('aria-label="All methods"') < page.index('id="method-0"')
+    drawn = [name for name, section in sections.items() if "<svg" in section]
+    assert [unescape(name) for name in re.findall(r"</svg>([\w-]+)</b>", gallery)] == drawn
+    for name, used in zip(drawn, re.findall(r'<use href="#(plane-\d+)"', gallery), strict=True):
+        assert f'<svg id="{used}"' in sections[name]
+        assert gallery.count(f"var(--method-{OKABE_ITO.index(style_of(name).colour)})") >= 2  # line and marker
+
+
+@pytest.mark.slow
+def test_how_to_get_results_is_said_once(whole: tuple[int, Path]) -> None:
+    text = text_of(whole[1].read_text())
+    assert text.count("relax-plugin methods --results results") == 1
+    assert "No results were given" not in text and " Results " not in text
 
 
 @pytest.mark.slow
 def test_the_optimum_of_mace_is_nearest_in_the_overview(whole: tuple[int, Path]) -> None:
     overview = {line[0]: line for line in table_of(whole[1].read_text(), "All methods")[1:]}
-    on_trees = [float(line[8]) for name, line in overview.items() if name in BUILT_IN and line[10] == "trees"]
-    assert float(overview["mace"][8]) == min(on_trees)
+    on_trees = [float(line[9]) for name, line in overview.items() if name in BUILT_IN and line[11] == "trees"]
+    assert float(overview["mace"][9]) == min(on_trees)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_option_has_a_meaning(name: str) -> None:
+    made = describe(name)
+    assert all(option.meaning for option in (*made.options, *made.fixed))
 
 
 def test_options_say_what_their_class_or_its_base_says() -> None:
@@ -284,7 +320,7 @@ def test_without_matplotlib_the_page_says_what_is_missing(
     page = methods.render(methods.described(QUICK)[0], quick)
     assert "<figure" not in page
     assert "plots need matplotlib: pip install 'relax-plugin[plots]'" in text_of(page)
-    assert table_of(page, "All methods")[1][6] == "100.0%"
+    assert table_of(page, "All methods")[1][7] == "100.0%"
 
 
 # The command.
@@ -339,6 +375,25 @@ def test_list_has_the_papers_and_no_nan(capsys: pytest.CaptureFixture[str]) -> N
     assert main(["list"]) == 0
     printed = capsys.readouterr().out
     assert "[exact]" in printed and "nan" not in printed
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_method_of_a_paper_has_a_tier_and_evidence_that_can_be_looked_at(name: str) -> None:
+    supports = explainer_class(name)[0].supports
+    assert supports.tier in TIERS if supports.paper else supports.tier == supports.evidence == ""
+    files = re.findall(r"(?:docs|tests)/[\w/]+\.\w+", supports.evidence)
+    assert all((ROOT / file).is_file() for file in files)
+    assert bool(files) == bool(supports.paper)
+
+
+def test_list_tells_the_tiers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--json"]) == 0
+    listed = {line["method"]: line for line in json.loads(capsys.readouterr().out)["methods"]}
+    assert {name: (line["tier"], line["evidence"]) for name, line in listed.items() if name in BUILT_IN} == {
+        name: (made.tier, made.evidence) for name in BUILT_IN for made in [explainer_class(name)[0].supports]
+    }
+    assert main(["list"]) == 0
+    assert "from the description only" in " ".join(capsys.readouterr().out.split())
 
 
 # In a browser.

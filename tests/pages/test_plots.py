@@ -285,7 +285,6 @@ def test_a_method_looks_the_same_in_every_figure_and_whatever_else_is_drawn(rows
 def test_many_methods_are_told_apart_without_colour_by_marker_or_dashes() -> None:
     styles = method_styles([f"method {i}" for i in range(24)]).values()
     assert len({(style.marker, style.dashes) for style in styles}) == 24
-    assert len({style.colour for style in list(styles)[:8]}) == 8
 
 
 def test_names_are_drawn_as_they_are_written() -> None:

@@ -19,14 +19,11 @@ from reference.sample_rows import (
     UNSOLVED_REASON,
     sample_rows,
 )
-from reference.tiny import gaussian_rows, mixed_probabilities, mixed_rows, mixed_space, numbers
 
-from relax_plugin import Goal, make_explainer
-from relax_plugin.blackbox import BlackBox
 from relax_plugin.evaluation import tables
+from relax_plugin.pages.choose import choose
 from relax_plugin.pages.explorer import MOST_INSTANCES, explorer_data
 from relax_plugin.pages.headline import finding, finding_of_task, of_task
-from relax_plugin.pages.html import MOST_QUERIES, explanation_page
 from relax_plugin.pages.report import render, write_report
 
 EVIL = "</script><script>alert(1)</script>"
@@ -234,6 +231,65 @@ def test_explorer_holds_what_every_method_made_of_the_first_seed(rows, text) -> 
     assert prices["results"]["greedy"][0]["probability"] == [None, None]
 
 
+def test_explorer_opens_on_the_median_query_by_what_all_methods_change(rows) -> None:
+    kept = rows[(rows["task"] == LOANS) & (rows["seed"] == 0) & (rows["state"] == "ok")]
+    solved = kept[kept["valid"]].groupby("instance")["sparsity"].agg(["size", "mean"])
+    by_all = solved[solved["size"] == kept["method"].nunique()]["mean"]
+    assert len(by_all) > 2
+    (data, _) = explorer_data(rows, list(METHODS))
+    shown = by_all[data["instances"][data["typical"]]]
+    assert (by_all < shown).sum() <= len(by_all) / 2 and (by_all > shown).sum() <= len(by_all) / 2
+    nobody = kept.assign(valid=False)
+    assert explorer_data(nobody, list(METHODS))[0]["typical"] == 0
+
+
+def test_choices_stand_before_the_tables_with_their_numbers(rows, without_matplotlib) -> None:
+    loans = rows[(rows["task"] == LOANS) & (rows["state"] == "ok") & (rows["seed"] == 0)].assign(valid=True)
+    text = render(loans, title="t")
+    assert text.index('class="choose"') < text.index("<nav") < text.index("The main numbers")
+    strip = Page(text.partition('<ul class="choose"')[2].partition("</ul>")[0]).text
+    for wish in ("Solves most", "Sparsest", "Nearest", "Cheapest", "Quickest", "Most plausible"):
+        assert wish in strip
+    cheapest = loans.groupby("method")["rows"].mean()
+    assert f"{cheapest.min():,.0f} model rows a query {cheapest.idxmin()}" in strip
+    assert "(tied within noise)" in strip
+    assert "A query costs from" in Page(text).text.partition("Sparsest")[0], "the headline tells the cost"
+
+
+def test_every_task_of_several_has_its_choices(rows, page) -> None:
+    table = page.tables["What to choose"]
+    assert table[0] == ["task", "Solves most", "Sparsest", "Nearest", "Cheapest", "Quickest", "Most plausible"]
+    assert [line[0] for line in table[1:]] == [LOANS, PRICES]
+    for task, *cells in table[1:]:
+        made = choose(rows[rows["task"] == task], of_task(tables.summary(rows), task)).choices
+        assert len(made) in (0, 6)
+        for cell, choice in zip(cells, made, strict=False):
+            assert cell.startswith(choice.methods[0].partition(":")[0]) and choice.number in cell
+        assert made or set(cells) == {"–"}  # noqa: RUF001
+    assert any(cell != "–" for line in table[1:] for cell in line[1:])  # noqa: RUF001
+
+
+def test_a_table_that_reads_the_same_everywhere_is_one_sentence_and_folded(rows, text, without_matplotlib) -> None:
+    solved = rows[(rows["state"] == "ok")].assign(valid=True)
+    solved = solved[solved["method"].isin(["greedy", "relax-global"])]
+    both = render(solved, title="t")
+    assert "Every method solves 100.0% of the queries of every task" in both
+    assert re.search(r'<details><summary>The table of it</summary>\s*<div[^>]*aria-label="Validity by task"', both)
+    assert "every method solves 100.0% of each class" in both
+    assert "The table of it" not in text and "of each class" not in text
+
+
+def test_detail_is_folded_and_what_one_looks_at_first_is_not(text) -> None:
+    section = text.partition('<section id="task-0"')[2].partition("</section>")[0]
+    folded = re.findall(r"<details.*?</details>", section, re.DOTALL)
+    shown = re.sub(r"<details.*?</details>", "", section, flags=re.DOTALL)
+    assert shown.count('<svg role="img"') == 1 and "What model rows buy" in shown
+    assert f"The main numbers on {LOANS}" in shown
+    inside = " ".join(folded)
+    for label in ("Quality on", "Cost on", "Validity by class on"):
+        assert f"{label} {LOANS}" in inside and f"{label} {LOANS}" not in shown
+
+
 def test_explorer_is_limited_and_says_so(rows) -> None:
     one = rows[(rows["task"] == LOANS) & (rows["method"] == "greedy") & (rows["seed"] == 0)]
     many = pd.concat([one.assign(instance=one["instance"] + INSTANCES * i) for i in range(11)])
@@ -314,6 +370,7 @@ def test_counterfactuals_without_changes_have_a_report(rows) -> None:
 def summary_of(validity, spread, changes, failed=(0, 0, 0), seeds=5) -> pd.DataFrame:
     index = pd.MultiIndex.from_product([["task"], ["a", "b", "c"][: len(validity)]], names=["task", "method"])
     columns = {"validity": validity, "± validity": spread, "L0 common": changes, "failed": failed[: len(validity)]}
+    columns |= {"rows": [10.0, 200.0, 10.5][: len(validity)], "training rows": [1000.0, 0.0, 0.0][: len(validity)]}
     return pd.DataFrame({**columns, "seeds": seeds}, index=index)
 
 
@@ -349,73 +406,13 @@ def test_finding_over_tasks_counts_where_a_method_is_among_the_best() -> None:
     both = pd.concat([first, second.rename(index={"task": "other"})])
     assert finding(both) == (
         "Most queries solved (within the spread over 5 seeds): a on 2 of 2 tasks, b on 1 of 2 tasks. "
-        "Fewest features changed, on queries that all methods of a task solved: b on 2 of 2 tasks, a on 1 of 2 tasks."
+        "Fewest features changed, on queries that all methods of a task solved: b on 2 of 2 tasks, a on 1 of 2 tasks. "
+        "Fewest model rows a query: a on 2 of 2 tasks, c on 1 of 1 task."
     )
 
 
-def explained(rows, model=mixed_probabilities, method="greedy", **options):
-    explainer = make_explainer(method, model, mixed_space(mixed_rows(60)), **options)
-    return explainer.fit(mixed_rows(60)).explain(rows)
-
-
-def test_explanation_page_shows_every_change_and_why_a_query_is_unsolved() -> None:
-    result = explained(mixed_rows(60), max_changes=1)
-    assert result.found.any() and not result.found.all()
-    page = Page(explanation_page(result, title="Why <this>?", note="A note."))
-    assert "Why <this>?" in page.text and "A note." in page.text
-    assert f"{int(result.found.sum())} of 60 queries have a counterfactual" in page.text
-    assert len(page.named("article")) == 60
-    for line in result.changes().to_dict("records"):
-        cells = [line["feature"], read(line["from"]), read(line["to"])]
-        assert cells in page.tables[f"Changes of query {line['query_id']}"]
-    for query in np.flatnonzero(~result.found[:, 0]):
-        assert str(result.status[query, 0]) in page.text.partition(f"Query {query}: ")[2].partition("Query")[0]
-        assert f"Changes of query {query}" not in page.tables
-
-
-def test_explanation_page_shows_several_counterfactuals_of_a_query() -> None:
-    rows = mixed_rows(60)
-    explainer = make_explainer("greedy", mixed_probabilities, mixed_space(rows)).fit(rows)
-    result = explainer.explain(rows.head(8), n=2)
-    page = Page(explanation_page(result, title="t"))
-    query = int(np.flatnonzero(result.found.all(axis=1))[0])
-    for line in result.changes().query("query_id == @query").to_dict("records"):
-        assert [line["feature"], read(line["from"]), read(line["to"])] in page.tables[f"Changes of query {query}"]
-    assert "Counterfactual 2:" in page.text
-
-
-def test_explanation_page_shows_the_probability_of_the_class_reached() -> None:
-    result = explained(mixed_rows(60))
-    assert "probability" not in Page(explanation_page(result, title="t")).text, "the order of classes is not known"
-    page = Page(explanation_page(result, title="t", classes=[0, 1, 2]))
-    for query in np.flatnonzero(result.found[:, 0]):
-        reached = int(result.after[query, 0])
-        before, after = result.scores_before[query, reached], result.scores_after[query, 0, reached]
-        text = page.text.partition(f"Query {query}: ")[2]
-        assert f"probability of {reached} before {100 * before:.1f}%" in text
-        assert f"probability of {reached} after {100 * after:.1f}%" in text
-
-
-def test_explanation_page_of_numbers_has_answers_and_no_probabilities() -> None:
-    X = gaussian_rows(30)
-    explainer = make_explainer("greedy", BlackBox(numbers, task="regression"), goal=Goal.shift(1.0)).fit(X)
-    page = Page(explanation_page(explainer.explain(X), title="t"))
-    assert "probability" not in page.text and "Answer: " in page.text
-
-
-def test_explanation_page_of_names_that_are_markup_has_no_script() -> None:
-    rows = mixed_rows(60).rename(columns={"smooth": EVIL})
-    model = lambda frame: mixed_probabilities(frame.rename(columns={EVIL: "smooth"}))  # noqa: E731
-    result = make_explainer("greedy", model).fit(rows).explain(rows)
-    assert EVIL in set(result.changes()["feature"])
-    page = Page(explanation_page(result, title=EVIL, note=EVIL))
-    assert not page.named("script")
-    assert EVIL in page.text
-
-
-def test_explanation_page_shows_the_first_queries_and_says_so() -> None:
-    page = Page(explanation_page(explained(mixed_rows(MOST_QUERIES + 1)), title="t"))
-    assert len(page.named("article")) == MOST_QUERIES
-    assert f"The first {MOST_QUERIES} queries are shown." in page.text
-    none = Page(explanation_page(explained(mixed_rows(60).head(0)), title="t"))
-    assert "0 of 0 queries have a counterfactual." in none.text
+def test_finding_tells_what_a_query_costs() -> None:
+    told = finding(summary_of([0.9, 0.9, 0.9], [0.0, 0.0, 0.0], [2.0, 2.0, 2.0]))
+    assert told.endswith("A query costs from 10 model rows (a and c, after 0 to 1,000 in fit) to 200 (b).")
+    alike = summary_of([0.9, 0.9], [0.0, 0.0], [2.0, 2.0]).assign(rows=[10.0, 10.4])
+    assert finding(alike).endswith("A query costs about as many model rows with each of them (10 to 10).")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from reference.sample_rows import INSTANCES, LOANS, METHODS, PRICES, sample_rows
 
+from relax_plugin.pages.explorer import explorer_data
 from relax_plugin.pages.report import write_report
 
 pytestmark = pytest.mark.browser
@@ -54,7 +55,10 @@ def address(rows, tmp_path_factory) -> str:
 
 @pytest.fixture
 def page(opened, address) -> Any:
-    return opened(address, viewport={"width": 1280, "height": 900})
+    """The report, with all that is folded opened."""
+    page = opened(address, viewport={"width": 1280, "height": 900})
+    page.evaluate("document.querySelectorAll('main details').forEach((folded) => (folded.open = true))")
+    return page
 
 
 def column(page: Any, table: str, position: int) -> list[str]:
@@ -147,12 +151,13 @@ def test_choosing_a_task_brings_its_queries_features_and_methods(page) -> None:
 
 def test_without_scripts_tables_figures_and_sentences_are_there(opened, address) -> None:
     page = opened(address, java_script_enabled=False, viewport={"width": 1280, "height": 900})
+    page.get_by_text("All numbers: quality and cost").first.click()
     assert column(page, QUALITY, 1) == list(METHODS)
-    assert page.locator("figure svg").count() == 11  # four and a heat map for each answer, of two tasks
+    assert page.locator("figure svg").count() == 13  # five and a heat map for each answer, of two tasks
     assert not page.get_by_label("Query", exact=True).is_visible()
-    page.locator("summary").first.click()
-    assert page.locator("details table").first.is_visible()
-    assert "instead of" in page.locator("details table").first.inner_text()
+    page.get_by_text("as plain text").first.click()
+    sentences = page.locator(f'[aria-label="First queries of {LOANS}"] table')
+    assert sentences.is_visible() and "instead of" in sentences.inner_text()
 
 
 def test_page_is_never_wider_than_a_phone(opened, address) -> None:
@@ -164,6 +169,52 @@ def test_page_is_never_wider_than_a_phone(opened, address) -> None:
     box = page.locator(QUALITY).locator("..")
     assert box.evaluate("box => box.scrollWidth > box.clientWidth")  # the table scrolls in its own box
     assert page.locator("figure svg text").first.evaluate("text => text.getBoundingClientRect().height") > 8
+
+
+def test_menu_of_a_phone_leads_to_every_section_and_closes(opened, address) -> None:
+    page = opened(address, viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+    menu = page.locator("nav details.menu")
+    assert menu.is_visible() and not page.locator("nav .spread").is_visible()
+    menu.locator("summary").click()
+    links = menu.locator("a")
+    assert set(page.evaluate("[...document.querySelectorAll('main section')].map((part) => `#${part.id}`)")) == {
+        link.get_attribute("href") for link in links.all()
+    }
+    for link in links.all():
+        assert link.is_visible()
+    links.last.click()
+    assert not links.last.is_visible()
+    assert page.evaluate("location.hash") == "#reproduce"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_box_with_more_than_it_shows_says_so_until_its_end(opened, address, width: int) -> None:
+    page = opened(address, viewport={"width": width, "height": 844})
+    page.evaluate("document.querySelectorAll('main details').forEach((folded) => (folded.open = true))")
+    box = page.locator(QUALITY).locator("..")
+    hint = page.locator(f'p.more:has(+ [aria-label="Quality on {LOANS}"])')
+    wide = box.evaluate("box => box.scrollWidth > box.clientWidth + 2")
+    page.wait_for_function(
+        "box => box.classList.contains('more-right') === (box.scrollWidth > box.clientWidth + 2)",
+        arg=box.element_handle(),
+    )
+    assert wide or width > 390
+    assert (hint.inner_text() != "") == wide
+    if wide:
+        assert box.evaluate("box => getComputedStyle(box).maskImage") != "none"
+        box.evaluate("box => box.scrollTo(box.scrollWidth, 0)")
+        page.wait_for_function("box => !box.classList.contains('more-right')", arg=box.element_handle())
+        assert box.evaluate("box => getComputedStyle(box).maskImage") == "none"
+
+
+def test_explorer_begins_with_the_typical_query(opened, address, rows) -> None:
+    page = opened(address, viewport={"width": 1280, "height": 900})
+    data = explorer_data(rows, list(METHODS))
+    shown = [task["instances"][task["typical"]] for task in data]
+    assert shown != [0, 0]
+    for task, instance in zip((LOANS, PRICES), shown, strict=True):
+        page.get_by_label("Task", exact=True).select_option(task)
+        assert f"query {instance}:" in page.locator('[data-part="title"]').inner_text()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -183,6 +234,7 @@ def test_print_is_on_white_with_the_chosen_query_and_without_controls(opened, ad
     assert not page.locator("nav").is_visible() and not page.locator(".controls").is_visible()
     assert "query 4" in page.locator('[data-part="title"]').inner_text()
     assert page.locator('[data-part="changes"]').is_visible()
+    assert page.locator(QUALITY).is_visible(), "what is folded is printed"
     assert page.evaluate(CONTRAST)[0] >= 4.5
     page.pdf(path=tmp_path / "report.pdf", prefer_css_page_size=True)
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")

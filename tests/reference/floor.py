@@ -51,7 +51,7 @@ def every_row(
             rows[:, list(features)] = np.array(cells).reshape(len(cells), k)
             parts.append(rows)
         rows = np.concatenate(parts)
-        found.append((rows, blackbox.confirm(space.model_input(rows))))
+        found.append((rows, blackbox.confirm(space.model_input(rows)) if len(rows) else blackbox.ask(rows)))
     return found
 
 

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from relax_plugin.evaluation.schema import ROW
+
 METHODS = ("greedy", "move-table", "relax-global", "relax-global:effort=policy")
 SEEDS = (0, 1)
 INSTANCES = 12
@@ -27,7 +29,19 @@ def sample_rows() -> pd.DataFrame:
         for seed in SEEDS
         for row in _unit(task, method, seed, np.random.default_rng([len(task), METHODS.index(method), seed]))
     ]
-    return pd.DataFrame(rows)
+    return _appraised(pd.DataFrame(rows))
+
+
+def _appraised(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with how real and how lasting their counterfactuals are, and nothing where nothing is told."""
+    rng = np.random.default_rng(5)
+    for name in ("local_outlier", "isolated", "ynn", "lasting", "noise_distance", "edge_cells", "unseen_cells"):
+        drawn = rng.random(len(rows))
+        rows[name] = pd.Series((drawn < 0.2).astype(float) if "o" in name[:3] else drawn.round(2)).where(rows["valid"])
+    for name in ("real_local_outlier", "real_isolated", "real_ynn", "real_lasting"):
+        rows[name] = 0.9 if name in ("real_ynn", "real_lasting") else 0.05
+    missing = {column.name: column.missing for column in ROW if column.name not in rows}
+    return rows.assign(**missing)
 
 
 def _unit(task: str, method: str, seed: int, rng: np.random.Generator) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Facts about the guided search, on models small enough to compute by hand."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -126,3 +127,19 @@ def test_changes_are_joined_until_the_goal_is_met(best_first: list[int]) -> None
     assert met
     assert (values > 0).all()
     assert values.sum() == pytest.approx(25, abs=1.5)
+
+
+def test_where_distance_counts_a_search_goes_on_for_a_closer_answer_of_more_changes() -> None:
+    found = {}
+    for objective in ("sparse", "closest"):
+        # The first feature alone does it at its end; the others, together, halfway and at a tenth of the price.
+        problem = problem_of(lambda x: x[:, 0] / 10 + np.minimum(x[:, 1], x[:, 2]) / 5, ORIGIN)
+        space = problem.space.with_costs({problem.space.names[0]: 10.0})
+        problem = replace(problem, space=space, objective=objective)
+        observer = observer_of(problem)
+        budget = Budget(spendable=60, first=3, more=0, beam=3, branch=3)
+        values, met = guided_search(problem, FixedRanker(observer, UP), observer, budget)
+        assert met.all()
+        found[objective] = values[0]
+    assert (found["sparse"] != 0).tolist() == [True, False, False]
+    assert (found["closest"] != 0).tolist() == [False, True, True]

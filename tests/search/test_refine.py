@@ -1,6 +1,7 @@
 """Facts about refinement and greedy search, on models small enough to compute by hand."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -11,7 +12,7 @@ from reference.problems import ORIGIN, TRAINING, problem_of
 
 from relax_plugin import BlackBox, FeatureSpace, Goal
 from relax_plugin.problem import Problem
-from relax_plugin.search.greedy import Moves, greedy_search
+from relax_plugin.search.greedy import Moves, greedy_by_distance, greedy_search
 from relax_plugin.search.refine import LEAST_HALVINGS, bisect, refine, revert, undo
 
 ALL = np.array([[10.0, 10.0, 10.0]])
@@ -335,3 +336,39 @@ def test_refined_greedy_is_as_sparse_as_brute_force_on_a_grid() -> None:
         reached, _ = problem.judge(everything, np.full(len(everything), query))
         fewest = (everything[reached] != start[query]).sum(axis=1).min()
         assert (refined[query] != start[query]).sum() == fewest
+
+
+# The objective: the least distance, however many changes
+
+
+def by_distance(problem: Problem, **costs: float) -> Problem:
+    """The problem with the least distance as its objective, at some prices of the features x0, x1, x2."""
+    space = problem.space.with_costs({problem.space.names[int(name[1:])]: cost for name, cost in costs.items()})
+    return replace(problem, space=space, objective="closest")
+
+
+def test_revert_keeps_the_cheapest_subset_where_distance_counts() -> None:
+    problem = problem_of(lambda x: np.maximum(x[:, 0] / 9, np.minimum(x[:, 1], x[:, 2])), ORIGIN)
+    values = np.array([[9.0, 1.0, 1.0]])
+    assert revert(by_distance(problem), values, ONE)[0].tolist() == [[0, 1, 1]]
+    assert revert(by_distance(problem, x1=9.0), values, ONE)[0].tolist() == [[9, 0, 0]]
+
+
+def test_undo_takes_back_the_dearest_change_that_may_be_where_distance_counts() -> None:
+    problem = problem_of(lambda x: (x > 0).sum(axis=1) - 1.0, ORIGIN)
+    values = np.array([[4.0, 2.0, 3.0]])
+    assert undo(by_distance(problem), values, ONE)[0].tolist() == [[0, 2, 3]]
+    assert undo(by_distance(problem, x1=9.0), values, ONE)[0].tolist() == [[4, 0, 3]]
+
+
+def test_greedy_search_below_a_distance_goes_only_where_it_costs_less() -> None:
+    problem = by_distance(problem_of(lambda x: x[:, 0] / 5 + (x[:, 1] + x[:, 2]) / 10, ORIGIN), x0=10.0)
+    moves = Moves(np.array([0, 1, 2]), np.array([5.0, 5.0, 5.0]))
+    values, met = greedy_search(problem, moves, 3)
+    assert met.all() and values.tolist() == [[5, 0, 0]]  # one change, at ten times the price
+    cost = problem.distance(values, ONE)
+    cheaper, met = greedy_search(problem, moves, 3, below=cost)
+    assert met.all() and cheaper.tolist() == [[0, 5, 5]]
+    _, met = greedy_search(problem, moves, 3, below=problem.distance(cheaper, ONE))
+    assert not met.any()
+    assert greedy_by_distance(problem, moves, values, ONE, refined=False).tolist() == [[0, 5, 5]]

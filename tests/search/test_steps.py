@@ -79,7 +79,7 @@ def test_each_step_is_the_one_that_does_most() -> None:
 
 def test_the_text_reads_as_advice() -> None:
     lines = str(told(chance([1, 3, 2, 0]), [2, 2, 2, 0, 1]).steps(0)).splitlines()
-    assert lines[0] == "Query 0: from 0 to 1 in 4 steps."
+    assert lines[0] == "Row 0: from 0 to 1 in 4 steps."
     assert lines[1].startswith("1. raise b from 0 to 2: P(1) 4.54e-05 → 0.018, answer 0")
     assert lines[3].startswith("3. set town from Bonn to Rome: P(1)")
     assert lines[5] == "(Model rows asked for the order: 9.)"
@@ -177,13 +177,13 @@ def test_arrays_and_any_one_of_several_counterfactuals() -> None:
 def test_where_nothing_was_found_the_reason_is_told() -> None:
     steps = told(chance([1, 3, 2, 0]), [1, 0, 0, 0, 0]).steps(0)
     assert len(steps) == 0 and steps.rows == 0 and steps.lines() == []
-    assert str(steps).startswith("Query 0: no counterfactual; ")
+    assert str(steps).startswith("Row 0: no counterfactual; ")
     assert list(steps.frame) == ["step", "feature", "from", "to", "score", "answer"]
 
 
 def test_where_the_goal_is_met_already_nothing_is_to_be_done() -> None:
     steps = told(chance([1, 3, 2, 0]), [1, 0, 0, 0, 0], goal=Goal.to(0)).steps(0)
-    assert str(steps) == "Query 0: the answer 0 meets the goal already."
+    assert str(steps) == "Row 0: the answer 0 meets the goal already."
 
 
 @pytest.mark.parametrize("query", [-1, 1, 0.0, "first"])
@@ -252,3 +252,31 @@ def test_html_escapes_what_is_written() -> None:
     explainer.end = np.array([8.0, 0, 0, 0])
     html = explainer.explain(ZERO[NAMES].rename(columns={"a": "<script>"})).steps(0)._repr_html_()
     assert "&lt;script&gt;" in html and "<script>" not in html
+
+
+def test_derived_columns_follow_a_step_and_are_none() -> None:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"a": rng.integers(0, 9, 60), "b": rng.integers(0, 9, 60)})
+    rows["total"] = rows["a"] + rows["b"]
+    space = FeatureSpace.infer(rows, derived={"total": "a + b"})
+
+    def model(rows: pd.DataFrame) -> np.ndarray:
+        return (rows["total"] > 12).to_numpy().astype(int)
+
+    explainer = Told(model, space).fit(rows)
+    explainer.end = np.array([8.0, 7.0])
+    steps = explainer.explain(pd.DataFrame({"a": [1], "b": [2], "total": [3]})).steps(0)
+    assert steps.frame["step"].tolist() == [
+        "raise a from 1 to 8 (total becomes 10)",
+        "raise b from 2 to 7 (total becomes 15)",
+    ]
+    assert steps.frame["answer"].tolist() == [0, 1]
+
+
+def test_a_number_that_is_filled_in_is_set() -> None:
+    rows = pd.DataFrame({"a": [1.0, 2.0, np.nan, 6.0, 8.0] * 9, "b": [1.0, 2.0, 3.0] * 15})
+    space = FeatureSpace.infer(rows, fill_missing=["a"])
+    explainer = Told(lambda rows: (rows["a"] > 4).to_numpy().astype(int), space).fit(rows)
+    explainer.end = np.array([6.0, 1.0])
+    steps = explainer.explain(pd.DataFrame({"a": [np.nan], "b": [1.0]})).steps(0)
+    assert steps.frame["step"].tolist() == ["set a from nan to 6"]

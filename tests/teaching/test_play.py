@@ -1,6 +1,5 @@
 """The playground: what its page shows is what the environment, the agent and the explainers say."""
 
-import base64
 import copy
 import json
 import re
@@ -15,10 +14,10 @@ from relax_plugin import ReLAX, ReLAXConfig, make_explainer
 from relax_plugin.agent.environment import CounterfactualEnv
 from relax_plugin.agent.history import History
 from relax_plugin.cli import main
-from relax_plugin.errors import InputError
 from relax_plugin.search.state import Episodes
 from relax_plugin.teaching import play as module
-from relax_plugin.teaching.play import AGENTS, Playground, page_data, play, render, untrained
+from relax_plugin.teaching.packing import unpack
+from relax_plugin.teaching.play import FREE, MOMENTS, NOBODY, Playground, moments, page_data, play, render
 from relax_plugin.teaching.rollouts import action_names
 
 LARGEST_PAGE = 1_500_000  # bytes
@@ -35,48 +34,65 @@ def page(playground: Playground) -> str:
     return render(playground)
 
 
-def led_by(playground: Playground, agent: str) -> ReLAX:
-    led = copy.copy(playground.explainer)
-    if agent == "before":
-        led.agent_ = untrained(playground.explainer)
-    return led
+AGENTS = [(trained, held) for held in ("", "income", "debt") for trained in ("untrained", "kept")]
 
 
-def unpacked(column: dict[str, Any]) -> Any:
-    whole = np.frombuffer(base64.b64decode(column["data"]), dtype=f"<i{column['bytes']}").astype(float)
-    whole[whole == np.iinfo(f"i{column['bytes']}").min] = np.nan
-    return whole * column["unit"]
+def led_by(playground: Playground, trained: int) -> ReLAX:
+    with playground.explainer.at(trained) as agent:
+        return copy.copy(agent)
+
+
+def moment(playground: Playground, word: str) -> int:
+    return {"untrained": 0, "kept": playground.kept}[word]
+
+
+def steps_of(playground: Playground, trained: int, held: str = FREE) -> pd.DataFrame:
+    steps = playground.steps
+    return steps[(steps["trained"] == trained) & (steps["held"] == held)]
+
+
+def call(held: str) -> dict[str, Any]:
+    return {"immutable": [held]} if held else {}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("agent", AGENTS)
-def test_paths_end_where_the_policy_of_the_explainer_does(playground, agent) -> None:
-    result = led_by(playground, agent).explain(playground.points)
-    steps = playground.steps.query("agent == @agent")
+@pytest.mark.parametrize(("word", "held"), AGENTS)
+def test_paths_end_where_the_policy_of_the_explainer_does(playground, word, held) -> None:
+    trained = moment(playground, word)
+    result = led_by(playground, trained).explain(playground.points, **call(held))
+    steps = steps_of(playground, trained, held)
     reached = playground.points.to_numpy(copy=True)
     feature = playground.explainer.observer_.actions.feature[steps["action"]]
     reached[steps["point"], feature] = steps["to"]
     assert np.array_equal(reached, result.values[:, 0])
     last = steps.groupby("point").last()
-    assert np.array_equal(last["goal"].to_numpy() == 1, result.found[:, 0])
-    assert last["answer after"].tolist() == result.after[:, 0].tolist()
-    assert result.found.mean() > 0.99 if agent == "after" else result.found.mean() < 0.6
-    told = playground.answers.query("agent == @agent and method == 'policy'")
+    assert np.array_equal(last["goal"].to_numpy() == 1, result.found[last.index, 0])
+    assert last["answer after"].tolist() == result.after[last.index, 0].tolist()
+    told = playground.told("policy", held, trained)
     assert np.array_equal(told["rows"], result.rows_queried)
+    if held:
+        position = playground.task.space.names.index(held)
+        assert position not in feature and np.array_equal(told[held], playground.points[held])
+    else:
+        assert result.found.mean() > 0.99 if word == "kept" else result.found.mean() < 0.6
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("agent", AGENTS)
-def test_rewards_and_values_are_those_of_the_environment_stepped_by_hand(playground, agent) -> None:
-    led = led_by(playground, agent)
+@pytest.mark.parametrize(("word", "held"), [("untrained", ""), ("kept", ""), ("kept", "income")])
+def test_rewards_and_values_are_those_of_the_environment_stepped_by_hand(playground, word, held) -> None:
+    trained = moment(playground, word)
+    led = led_by(playground, trained)
     observer, blackbox = led.observer_, led.blackbox_
-    steps = playground.steps.query("agent == @agent").set_index(["point", "step"])
+    steps = steps_of(playground, trained, held).set_index(["point", "step"])
     several = steps.index.get_level_values("point")[steps.index.get_level_values("step") == 1]
-    for point in [*np.linspace(0, len(playground.points) - 1, CHECKED).astype(int), *several[:: len(several) // 9]]:
+    some = [] if held else several[:: len(several) // 9]
+    for point in [*np.linspace(0, len(playground.points) - 1, CHECKED).astype(int), *some]:
         row = playground.points.iloc[[point]]
         before = blackbox.confirm(row)
         goal = led.goal_.bind(blackbox, before)
-        start = Episodes.begin(led.space_.values(row), before, goal, led.space_.limits(), observer.max_changes)
+        values = led.space_.values(row)
+        limits = led.space_.limits(values=values, **call(held))
+        start = Episodes.begin(values, before, goal, limits, observer.max_changes)
         env = CounterfactualEnv(start, observer, blackbox, led.config_, width=1)
         states, info = env.reset(seed=0, options={"starts": [0]})
         for step in range(observer.max_changes):
@@ -103,26 +119,27 @@ def test_rewards_and_values_are_those_of_the_environment_stepped_by_hand(playgro
 
 
 @pytest.mark.slow
-def test_greedy_and_refined_answers_are_those_of_the_explainers(playground) -> None:
+@pytest.mark.parametrize("held", ["", "income", "debt"])
+def test_greedy_and_refined_answers_are_those_of_the_explainers(playground, held) -> None:
     task = playground.task
     some = playground.points.iloc[::37]
-    refined = copy.copy(playground.explainer).set_params(effort="refined")
+    refined = led_by(playground, playground.kept).set_params(effort="refined")
     greedy = make_explainer("greedy", task.model, task.space).fit(task.X_train)
-    for explainer, chosen in ((greedy, "method == 'greedy'"), (refined, "method == 'refined' and agent == 'after'")):
-        told = playground.answers.query(chosen).iloc[::37]
-        result = explainer.explain(some)
+    for explainer, method in ((greedy, "greedy"), (refined, "refined")):
+        told = playground.told(method, held).iloc[::37]
+        result = explainer.explain(some, **call(held))
         assert np.array_equal(told[["income", "debt"]], result.values[:, 0])
         assert told["found"].tolist() == result.found[:, 0].tolist()
         assert np.array_equal(told["L0"], result.sparsity[:, 0], equal_nan=True)
         assert np.allclose(told["L1"], result.proximity[:, 0], equal_nan=True)
         assert told["rows"].tolist() == result.rows_queried.tolist()
         assert told["answer"].tolist() == result.after[:, 0].tolist()
-        assert result.found.mean() > 0.99
+        assert held or result.found.mean() > 0.99
 
 
 @pytest.mark.slow
 def test_what_to_change_first_is_what_steps_say(playground) -> None:
-    told = playground.answers.query("method == 'greedy'").set_index("point")
+    told = playground.told("greedy")
     two = told.index[told["L0"] == 2]
     result = playground.greedy.explain(playground.points.loc[two[::40]])
     assert len(result) > 5 and {0.0, 1.0} == set(told.loc[two, "first"])
@@ -145,14 +162,39 @@ def test_the_tree_of_the_page_is_the_policys(playground, page) -> None:
 
 
 @pytest.mark.slow
-def test_untrained_agent_is_the_one_training_begins_with(playground, monkeypatch) -> None:
-    task = playground.task
+def test_untrained_agent_is_the_one_training_begins_with_and_the_kept_one_is_delivered(playground, monkeypatch) -> None:
+    task, explainer = playground.task, playground.explainer
+    trained, kept = explainer.agent_.weights_by_name(), explainer.snapshots_[playground.kept]
+    assert all((kept[name] == weight).all() for name, weight in trained.items())
     monkeypatch.setattr("relax_plugin.agent.explainer.train", lambda *_, **__: History())
     fresh = ReLAX(task.model, task.space, config=ReLAXConfig(training="model"), seed=0).fit(task.X_train)
-    weights = untrained(playground.explainer).weights_by_name()
+    weights = explainer.snapshots_[0]
     assert all((weights[name] == weight).all() for name, weight in fresh.agent_.weights_by_name().items())
-    trained = playground.explainer.agent_.weights_by_name()
     assert any((weights[name] != weight).any() for name, weight in trained.items())
+
+
+@pytest.mark.slow
+def test_moments_are_few_and_have_the_first_the_kept_and_the_last(playground) -> None:
+    shown = sorted(set(playground.steps["trained"]))
+    known = list(playground.explainer.snapshots_)
+    assert len(shown) == MOMENTS < len(known)
+    assert {0, playground.kept, known[-1]} <= set(shown) <= set(known)
+    assert moments(playground.explainer, most=1) == sorted({0, playground.kept, known[-1]})
+    shares = [playground.told("policy", trained=trained)["found"].mean() for trained in shown]
+    assert shares[0] < shares[1] < shares[2]  # it learns
+    data = page_data(playground)
+    assert data["moments"][data["kept"]] == {
+        "trained": playground.kept,
+        "name": f"after {playground.kept} training steps",
+    }
+
+
+@pytest.mark.slow
+def test_what_is_drawn_goes_no_further_than_the_agents_own_steps(playground) -> None:
+    refined, own = playground.told("refined"), playground.told("policy")
+    both = refined["found"] & own["found"]
+    assert (refined["L1"][both] <= own["L1"][both] + 1e-9).all()
+    assert refined["L1"][both].mean() < 0.8 * own["L1"][both].mean()
 
 
 @pytest.mark.slow
@@ -168,37 +210,21 @@ def test_every_point_of_the_grid_is_a_row_the_space_accepts(playground) -> None:
 @pytest.mark.slow
 def test_packed_numbers_are_the_numbers_rounded(playground) -> None:
     data = page_data(playground)
-    for agent in AGENTS:
-        frame = playground.steps.query("agent == @agent")
-        columns = {name: unpacked(column) for name, column in data["steps"][agent].items()}
+    assert len(data["steps"]) == 3 * MOMENTS and len(data["answers"]) == 3 * (2 * MOMENTS + 1)
+    for key, (trained, held) in {"0": (0, ""), f"{playground.kept} debt": (playground.kept, "debt")}.items():
+        frame = steps_of(playground, trained, held)
+        columns = {name: unpack(column) for name, column in data["steps"][key].items()}
         for name in ("point", "action", "goal"):
             assert np.array_equal(columns[name], frame[name])
         assert np.allclose(columns["to"], frame["to"], atol=1e-9)
-        for name in ("reward", "distance", "shaping", "probability", "Q income up", "Q debt down"):
+        assert np.allclose(columns["reward"] - columns["goal"], frame["distance"], atol=0.51e-3)
+        for name in ("reward", "shaping", "probability after", "Q income up", "Q debt down"):
             assert np.allclose(columns[name], frame[name], atol=0.51e-3, equal_nan=True), name
         labels = np.array(data["classes"])[columns["answer after"].astype(int)]
         assert labels.tolist() == frame["answer after"].tolist()
-
-
-def test_numbers_of_every_size_can_be_packed() -> None:
-    for values in ([np.nan], [], [0.0, np.nan, 12.5], [31.999, -32.0], [400.25, -1e6]):
-        column = module.pack(values, 1e-3)
-        assert column["unit"] == 1e-3
-        assert np.allclose(unpacked(column), values, rtol=0, atol=0.51e-3, equal_nan=True)
-
-
-def test_what_is_counted_is_never_rounded() -> None:
-    for largest, size in ((127, 1), (128, 2), (32_767, 2), (32_768, 4), (123_457, 4)):
-        numbers = [0.0, 1.0, largest - 1.0, np.nan, float(largest)]
-        column = module.pack(numbers, 1.0)
-        assert column["bytes"] == size
-        assert np.array_equal(unpacked(column), numbers, equal_nan=True)
-
-
-@pytest.mark.parametrize(("number", "unit"), [(3e9, 1.0), (-3e6, 1e-3), (np.inf, 1e-3)])
-def test_what_is_too_large_for_the_page_is_refused(number, unit) -> None:
-    with pytest.raises(InputError, match="too large for the page"):
-        module.pack([0.0, number], unit)
+    start = steps_of(playground, playground.kept).query("step == 0")
+    assert np.allclose(unpack(data["start"]["probability"]), start["probability"], atol=0.51e-3)
+    assert np.array(data["classes"])[unpack(data["start"]["answer"]).astype(int)].tolist() == start["answer"].tolist()
 
 
 @pytest.mark.slow
@@ -223,9 +249,18 @@ def test_page_says_what_it_was_computed_with(playground, page) -> None:
 
 
 @pytest.mark.slow
+def test_page_says_first_what_an_answer_takes_beside_greedy_search(playground, page) -> None:
+    first = re.search(r"</h1>\s*<p[^>]*>(.*?)</p>", page, re.S)[1]
+    rows, greedy = (playground.told(method)["rows"].mean() for method in ("refined", "greedy"))
+    assert rows < greedy / 3
+    assert first.startswith(f"<b>{rows:.0f} model rows an answer, where greedy search takes {greedy:.0f}</b>")
+    assert f"{playground.told('policy')['rows'].mean():.0f} for the steps" in first
+
+
+@pytest.mark.slow
 def test_legend_names_every_mark_of_a_path(page) -> None:
     legend = re.search(r'<ul class="legend".*?</ul>', page, re.S)[0]
-    assert all(f'class="{mark}"' in legend for mark in ("path-head", "greedy-head", "failed"))
+    assert all(f'class="{mark}"' in legend for mark in ("path-head", "own-head", "greedy-head", "failed"))
 
 
 @pytest.mark.slow
@@ -262,9 +297,11 @@ def test_command_refuses_with_a_sentence(arguments, sentence, tmp_path: Path, ca
 
 @pytest.mark.slow
 def test_tidy_frames_have_one_line_a_point_and_step(playground) -> None:
-    assert not playground.steps.duplicated(["agent", "point", "step"]).any()
-    assert not playground.answers.duplicated(["agent", "method", "point"]).any()
+    assert not playground.steps.duplicated(["trained", "held", "point", "step"]).any()
+    assert not playground.answers.duplicated(["trained", "held", "method", "point"]).any()
     assert isinstance(playground.steps, pd.DataFrame) and set(playground.steps["step"]) == {0, 1}
-    sizes = playground.answers.groupby(["agent", "method"]).size()
-    assert (sizes == len(playground.points)).all() and len(sizes) == 5
+    assert set(playground.steps.query("held != ''")["step"]) == {0}
+    sizes = playground.answers.groupby(["trained", "held", "method"]).size()
+    assert (sizes == len(playground.points)).all() and len(sizes) == 3 * (2 * MOMENTS + 1)
+    assert (playground.answers["trained"] == NOBODY).equals(playground.answers["method"] == "greedy")
     json.dumps(page_data(playground), allow_nan=False)

@@ -1,6 +1,6 @@
 """The playground in a real browser: pointer, touch and keys move the point, and what is shown is what is stored."""
 
-import base64
+import copy
 import json
 import re
 from collections.abc import Callable
@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from relax_plugin.agent.config import ReLAXConfig
-from relax_plugin.teaching.play import Playground, pack, play, render
+from relax_plugin.teaching.packing import pack, unpack
+from relax_plugin.teaching.play import Playground, play, render
 
 pytestmark = pytest.mark.browser
 
@@ -21,7 +22,9 @@ MINUS = "\N{MINUS SIGN}"
 
 @pytest.fixture(scope="module")
 def playground() -> Playground:
-    return play("network", config=ReLAXConfig(training="model", steps=60))  # a short training: the page is tested
+    return play(
+        "network", config=ReLAXConfig(training="model", steps=60, validate_every=20)
+    )  # a short training: the page is tested
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +44,9 @@ def stored(text) -> dict[str, Any]:
     """The data in the page, its columns as arrays."""
     data = json.loads(re.search(r'<script type="application/json" id="play-data">(.*?)</script>', text, re.S)[1])
 
-    def column(packed: dict[str, Any]) -> Any:
-        kind = f"<i{packed['bytes']}"
-        whole = np.frombuffer(base64.b64decode(packed["data"]), dtype=kind)
-        return np.where(whole == np.iinfo(kind).min, np.nan, whole * packed["unit"])
-
     for part in ("steps", "answers"):
-        data[part] = {key: {n: column(c) for n, c in table.items()} for key, table in data[part].items()}
+        data[part] = {key: {n: unpack(c) for n, c in table.items()} for key, table in data[part].items()}
+    data["start"] = {name: unpack(column) for name, column in data["start"].items()}
     return data
 
 
@@ -90,24 +89,25 @@ def center(page: Any) -> tuple[float, float]:
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
-def check_against(page: Any, stored: dict[str, Any], agent: str) -> None:
-    """Every number on the page is the one stored for the point and the agent."""
-    point, steps = point_of(page), stored["steps"][agent]
+def check_against(page: Any, stored: dict[str, Any], moment: int | None = None, held: str = "") -> None:
+    """Every number on the page is the one stored for the point, the agent (the kept one) and what is held."""
+    trained = stored["moments"][stored["kept"] if moment is None else moment]["trained"]
+    point, steps = point_of(page), stored["steps"][f"{trained} {held}".strip()]
     lines = np.flatnonzero(steps["point"] == point)
     shown = {row[0]: row[1:] for row in table(page, "steps")}
     assert len(shown["answer"]) == 1 + len(lines)
-    for name, column in (
-        ("goal met", "goal"),
-        (f"{MINUS}λ · farther", "distance"),
-        ("= reward", "reward"),
-        ("shaping",) * 2,
+    for name, numbers in (
+        ("goal met", steps["goal"]),
+        (f"{MINUS}λ · farther", steps["reward"] - steps["goal"]),
+        ("= reward", steps["reward"]),
+        ("shaping", steps["shaping"]),
     ):
         assert shown[name][0] == ""
-        assert [number(cell) for cell in shown[name][1:]] == pytest.approx(steps[column][lines].tolist(), abs=1e-9)
-    chances = [steps["probability"][lines[0]], *steps["probability after"][lines]]
+        assert [number(cell) for cell in shown[name][1:]] == pytest.approx(numbers[lines].tolist(), abs=1e-9)
+    chances = [stored["start"]["probability"][point], *steps["probability after"][lines]]
     wanted = next(name for name in shown if name.startswith("chance of "))
     assert [number(cell) for cell in shown[wanted]] == pytest.approx((100 * np.array(chances)).tolist(), abs=1e-6)
-    codes = [steps["answer"][lines[0]], *steps["answer after"][lines]]
+    codes = [stored["start"]["answer"][point], *steps["answer after"][lines]]
     assert shown["answer"] == [stored["classes"][int(code)] for code in codes]
     boxes = page.locator(".actions").all()
     assert len(boxes) == len(lines)
@@ -119,8 +119,8 @@ def check_against(page: Any, stored: dict[str, Any], agent: str) -> None:
         assert box.locator("span.off").count() == len(values) - len(bars)
         assert box.locator("span.chosen").first.inner_text() == stored["actions"][int(steps["action"][line])]["name"]
     beside = {row[0]: row[1:] for row in table(page, "methods")}
-    for i, key in enumerate((f"{agent} policy", f"{agent} refined", "greedy")):
-        answers = stored["answers"][key]
+    for i, key in enumerate((f"refined {trained} {held}", f"policy {trained} {held}", f"greedy {held}")):
+        answers = stored["answers"][key.strip()]
         assert beside["found"][i] == ("yes" if answers["found"][point] else "no")
         assert number(beside["model rows"][i]) == answers["rows"][point]
         if answers["found"][point]:
@@ -132,11 +132,20 @@ def check_against(page: Any, stored: dict[str, Any], agent: str) -> None:
             assert number(beside["debt"][i]) == pytest.approx(answers["debt"][point])
             assert number(beside["L0, changes"][i]) == answers["L0"][point]
             assert number(beside["L1, distance"][i]) == pytest.approx(answers["L1"][point], abs=5.1e-3)
+    cost = page.locator('[data-part="cost"]').inner_text()
+    rows = [stored["answers"][key.strip()]["rows"][point] for key in (f"refined {trained} {held}", f"greedy {held}")]
+    assert cost.startswith(f"{rows[0]:.0f} model rows") and f"greedy search took {rows[1]:.0f}" in cost
+
+
+def put(page: Any, point: int) -> None:
+    for position, slider in zip(np.divmod(point, 61), ("slider-0", "slider-1"), strict=True):
+        page.locator(f'[data-part="{slider}"]').fill(str(position))
+    assert point_of(page) == point
 
 
 def test_dragging_moves_the_point_to_the_grid_and_changes_the_steps(page, stored) -> None:
     before, sentence = point_of(page), page.locator('[data-part="sentence"]').inner_text()
-    check_against(page, stored, "after")
+    check_against(page, stored)
     x, y = center(page)
     page.mouse.move(x, y)
     page.mouse.down()
@@ -148,7 +157,7 @@ def test_dragging_moves_the_point_to_the_grid_and_changes_the_steps(page, stored
     assert page.locator('[data-part="sentence"]').inner_text() != sentence
     assert center(page) == pytest.approx((x - 120, y - 90), abs=5)  # half a cell
     assert all(value == round(value) for value in place_of(page))
-    check_against(page, stored, "after")
+    check_against(page, stored)
     there = point_of(page)
     page.mouse.move(x, y)  # the button is up: nothing is dragged
     assert point_of(page) == there
@@ -162,7 +171,7 @@ def test_point_stays_on_the_plane_wherever_it_is_dragged(page, stored) -> None:
     page.mouse.move(1195, 880)
     assert place_of(page) == (100.0, 0.0)
     page.mouse.up()
-    check_against(page, stored, "after")
+    check_against(page, stored)
 
 
 def test_arrow_keys_move_the_point(page, stored) -> None:
@@ -174,13 +183,13 @@ def test_arrow_keys_move_the_point(page, stored) -> None:
     page.keyboard.press("Shift+ArrowLeft")
     page.keyboard.press("ArrowDown")
     assert place_of(page) == (income - 9, debt)
-    check_against(page, stored, "after")
+    check_against(page, stored)
     assert page.evaluate("scrollY") == 0
     for _ in range(12):
         page.keyboard.press("Shift+ArrowLeft")
     assert place_of(page) == (10.0, debt)
     assert "no room" in page.locator(".actions").first.inner_text()
-    check_against(page, stored, "after")
+    check_against(page, stored)
 
 
 def test_plane_says_where_the_point_is(page) -> None:
@@ -196,12 +205,16 @@ def test_plane_says_where_the_point_is(page) -> None:
 
 def test_numbers_of_four_bytes_are_read(page) -> None:
     numbers = [40_000.0, np.nan, -70_001.0]
-    read = page.evaluate("packed => { const read = column(packed); return [0, 1, 2].map(read); }", pack(numbers, 1.0))
+    script = "async packed => { const read = await column(packed); return [0, 1, 2].map(read); }"
+    read = page.evaluate(script, pack(numbers, 1.0))
     assert read == [40_000, None, -70_001]
 
 
 def test_plane_switch_and_sliders_are_reached_by_tab(page) -> None:
-    page.locator('input[value="after"]').focus()
+    page.locator('[data-part="training"]').focus()
+    for feature in (0, 1):
+        page.keyboard.press("Tab")
+        assert page.locator(f'[data-part="hold-{feature}"]').evaluate("box => box === document.activeElement")
     names = []
     for _ in range(3):
         page.keyboard.press("Tab")
@@ -213,38 +226,84 @@ def test_plane_switch_and_sliders_are_reached_by_tab(page) -> None:
     assert place_of(page)[1] == debt + 1
 
 
-def test_switch_shows_the_agent_before_training(page, stored, playground) -> None:
-    failed = playground.answers.query("agent == 'before' and method == 'policy' and not found")["point"].iloc[100]
-    for position, slider in zip(np.divmod(failed, 61), ("slider-0", "slider-1"), strict=True):
-        page.locator(f'[data-part="{slider}"]').fill(str(position))
-    assert point_of(page) == failed
-    assert page.locator('[data-part="sentence"]').inner_text().startswith("If ")
-    page.get_by_label("before training").check()
-    assert page.locator('[data-part="sentence"]').inner_text().startswith("The agent finds nothing here")
-    assert page.locator("#plane .failed").count() == 1
-    check_against(page, stored, "before")
-    page.locator("#plane").focus()
-    page.keyboard.press("ArrowLeft")
-    check_against(page, stored, "before")
-    page.get_by_label("after training").check()
-    assert page.locator("#plane .failed").count() == 0
-    check_against(page, stored, "after")
+def test_slider_shows_the_agent_as_it_learns(page, stored, playground) -> None:
+    own = playground.told("policy", trained=0)
+    failed = int(own.index[~own["found"]][100])
+    put(page, failed)
+    training, sentence = page.locator('[data-part="training"]'), page.locator('[data-part="sentence"]')
+    assert sentence.inner_text().startswith("If ")
+    assert page.locator('[data-part="moment"]').inner_text() == f"after {playground.kept} training steps (kept)"
+    for moment in range(len(stored["moments"])):
+        training.fill(str(moment))
+        told = page.locator('[data-part="moment"]').inner_text()
+        assert told.startswith(stored["moments"][moment]["name"]) and training.get_attribute("aria-valuetext") == told
+        check_against(page, stored, moment)
+    training.fill("0")
+    assert page.locator('[data-part="moment"]').inner_text() == "untrained"
+    assert sentence.inner_text().startswith("The agent finds nothing here")
+    assert page.locator("#plane .failed").count() == 1 and page.locator("#plane .path-head").count() == 0
+    page.locator("#plane").press("ArrowLeft")
+    check_against(page, stored, 0)
 
 
-def test_sentence_is_the_one_of_the_explainer(page, playground) -> None:
-    live = page.locator('[data-part="sentence"]')
+@pytest.mark.parametrize(("held", "other"), [("income", "debt"), ("debt", "income")])
+def test_a_feature_that_is_held_does_not_change(page, stored, playground, held, other) -> None:
+    told = playground.told("refined", held)
+    free = playground.told("refined")
+    moved = free["found"] & (free[held] != playground.points[held])
+    solved, unsolved = (int(told.index[part & moved][3]) for part in (told["found"], ~told["found"]))
+    page.get_by_label(held, exact=True).check()
+    sentence = page.locator('[data-part="sentence"]')
+    put(page, solved)
+    assert re.findall(r"(\w+) were", sentence.inner_text()) == [other]
+    check_against(page, stored, held=held)
+    assert "held" in page.locator(".actions").first.inner_text()
+    put(page, unsolved)
+    assert sentence.inner_text().startswith("The agent finds nothing here")
+    assert page.locator("#plane .path-head").count() == 0
+    check_against(page, stored, held=held)
+    page.locator('[data-part="training"]').fill("0")
+    check_against(page, stored, 0, held)
+    page.get_by_label(held, exact=True).uncheck()
+    check_against(page, stored, 0)
+
+
+def test_with_both_features_held_nothing_may_change(page) -> None:
+    for held in ("income", "debt"):
+        page.get_by_label(held, exact=True).check()
+    assert page.locator('[data-part="sentence"]').inner_text().startswith("Both features are held")
+    assert page.locator("#plane .path-head, #plane .own-head, #plane .greedy-head").count() == 0
+    page.locator("#plane").press("ArrowLeft")  # and the point can still be moved
+    page.get_by_label("income", exact=True).uncheck()
+    assert "Both" not in page.locator('[data-part="sentence"]').inner_text()
+
+
+def test_the_delivered_answer_is_drawn_and_worded(page, playground) -> None:
+    live = page.locator(".answer")
     assert live.get_attribute("aria-live") == "polite"
-    several = playground.steps.query("agent == 'after' and step == 1")["point"].iloc[5]
+    refined = playground.told("refined")
+    several = int(refined.index[refined["found"] & (refined["L0"] == 2)][5])
+    with playground.explainer.at(playground.kept) as led:
+        delivered = copy.copy(led).set_params(effort="refined")
     for point in (several, 0, 3000):
-        for position, slider in zip(np.divmod(point, 61), ("slider-0", "slider-1"), strict=True):
-            page.locator(f'[data-part="{slider}"]').fill(str(position))
-        (sentence,) = playground.explainer.explain(playground.points.iloc[[point]]).sentences()
+        put(page, point)
+        result = delivered.explain(playground.points.iloc[[point]])
         changes = re.findall(r"(\w+) were ([\d.]+) instead of ([\d.]+)", live.inner_text())
-        expected = re.findall(r"(\w+) were ([\d.]+) instead of ([\d.]+)", sentence)
-        assert sorted((name, float(to), float(old)) for name, to, old in changes) == sorted(
-            (name, float(to), float(old)) for name, to, old in expected
+        assert {(name, float(to), float(old)) for name, to, old in changes} == {
+            (change.feature, float(change.to), float(change[4])) for change in result.changes().itertuples()
+        }
+        assert f"would be {result.after[0, 0]} instead of {result.before[0]}." in live.inner_text()
+        assert page.locator("#plane .path-head").count() == result.sparsity[0, 0]
+        ends = page.locator("#plane .path-head").last.evaluate("head => head.getAttribute('d')")
+        tip = [float(end) for end in re.match(r"M([\d.]+) ([\d.]+)L", ends).groups()]
+        place = page.evaluate(
+            "([x, y]) => { const f = document.querySelector('#plane .frame').getBBox();"
+            " const c = [f.width / 91, f.height / 61];"
+            " return [f.x + c[0] / 2 + (x - 10) / 90 * (f.width - c[0]),"
+            "         f.y + f.height - c[1] / 2 - y / 60 * (f.height - c[1])]; }",
+            result.values[0, 0].tolist(),
         )
-        assert live.inner_text().endswith(sentence.partition(", the answer")[2])
+        assert tip == pytest.approx(place, abs=0.01)
 
 
 def test_a_finger_moves_the_point_too(drawn, stored) -> None:
@@ -253,14 +312,14 @@ def test_a_finger_moves_the_point_too(drawn, stored) -> None:
     box = page.locator("#plane").bounding_box()
     page.touchscreen.tap(box["x"] + 90, box["y"] + 60)
     assert point_of(page) != before
-    check_against(page, stored, "after")
+    check_against(page, stored)
     assert page.locator("#plane").evaluate("plane => getComputedStyle(plane).touchAction") == "none"
 
 
-@pytest.mark.parametrize("agent", ["before", "after"])
-def test_page_is_never_wider_than_a_phone(drawn, agent) -> None:
+@pytest.mark.parametrize("moment", [0, 1])
+def test_page_is_never_wider_than_a_phone(drawn, moment) -> None:
     page = drawn(viewport=PHONE, is_mobile=True, has_touch=True)
-    page.locator(f'input[value="{agent}"]').check()
+    page.locator('[data-part="training"]').fill(str(moment))
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate("innerWidth") == 390
     assert page.locator("#plane text").first.evaluate("text => text.getBoundingClientRect().height") > 8
@@ -281,7 +340,7 @@ def test_plane_is_drawn_anew_for_another_width(drawn, stored) -> None:
         page.wait_for_timeout(50)
     assert page.evaluate(narrow)
     assert page.locator("#plane").bounding_box()["width"] < wide
-    check_against(page, stored, "after")
+    check_against(page, stored)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,6 +1,7 @@
 """Facts about tree arrays: they answer as the libraries do, at every threshold and beside it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -16,6 +17,7 @@ from sklearn.ensemble import (
     GradientBoostingClassifier,
     GradientBoostingRegressor,
     HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
 )
@@ -62,6 +64,7 @@ CLASSIFIERS: dict[str, Callable[[], Any]] = {
     "adaboost of trees": lambda: AdaBoostClassifier(SMALL, n_estimators=20, learning_rate=0.5, random_state=0),
     "xgboost": lambda: xgboost.XGBClassifier(**XGB),
     "xgboost forest": lambda: xgboost.XGBRFClassifier(n_jobs=1, n_estimators=20),
+    "histograms": lambda: HistGradientBoostingClassifier(max_iter=15),
     "lightgbm": lambda: lightgbm.LGBMClassifier(n_estimators=40, **QUIET),
     "lightgbm forest": lambda: lightgbm.LGBMClassifier(
         boosting_type="rf", n_estimators=20, subsample=0.6, subsample_freq=1, **QUIET
@@ -75,6 +78,7 @@ REGRESSORS: dict[str, Callable[[], Any]] = {
     "adaboost": lambda: AdaBoostRegressor(n_estimators=21, random_state=0),
     "xgboost": lambda: xgboost.XGBRegressor(**XGB),
     "xgboost, absolute error": lambda: xgboost.XGBRegressor(objective="reg:absoluteerror", **XGB),
+    "histograms": lambda: HistGradientBoostingRegressor(max_iter=15, loss="absolute_error"),
     "lightgbm": lambda: lightgbm.LGBMRegressor(n_estimators=40, **QUIET),
 }
 CASES = [(name, kind) for kind in ("two", "three") for name in CLASSIFIERS] + [(n, "number") for n in REGRESSORS]
@@ -130,6 +134,55 @@ def test_answers_are_the_librarys_at_random_points_and_beside_every_threshold(na
     if kind != "number":
         assert np.allclose(trees.probabilities(rows), model.predict_proba(rows), atol=1e-6)
         assert len(set(trees.labels(rows))) >= 2
+
+
+HOLED = np.where(np.random.default_rng(6).random(ROWS.shape) < 0.2, np.nan, ROWS)
+TAKE_NO_GAPS = ("gradient boosting", "from zero", "adaboost", "adaboost of trees")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [HOLED, ROWS], ids=["trained with gaps", "trained without"])
+@every_model
+def test_missing_numbers_go_where_the_library_lets_them_go(name: str, kind: str, rows: Any) -> None:
+    model = (REGRESSORS if kind == "number" else CLASSIFIERS)[name]()
+    if name in TAKE_NO_GAPS:
+        model.fit(ROWS, targets_for(model, kind))
+        with pytest.raises(ValueError, match="NaN"):
+            model.predict(HOLED)
+        with pytest.raises(UnsupportedError, match="skipped because a number is missing"):
+            read_trees(model).labels(HOLED)
+        return
+    model.fit(rows, targets_for(model, kind))
+    trees = read_trees(model)
+    asked = rows_to_ask(trees)
+    asked = asked[(np.abs(asked) < 1e30).all(axis=1)]  # a threshold may be infinite, which a cell must not be
+    rng = np.random.default_rng(5)
+    for share in (0.1, 0.5, 1.0):
+        asked = np.where(rng.random(asked.shape) < share, np.nan, asked)
+        assert (told(trees, asked) == model.predict(asked)).all()
+        if kind != "number":
+            assert np.allclose(trees.probabilities(asked), model.predict_proba(asked), atol=1e-6)
+
+
+def test_codes_of_a_space_are_missing_numbers() -> None:
+    frame = pd.DataFrame(HOLED, columns=list("abcde"))
+    model = RandomForestClassifier(20, random_state=0).fit(frame, TARGETS["three"])
+    space = FeatureSpace.infer(frame.dropna())
+    trees = read_trees(model, space)
+    coded = np.where(np.isnan(HOLED), space.missing_codes, HOLED)
+    assert (told(trees, coded) == model.predict(frame)).all()
+    assert (told(trees, coded) == told(trees, HOLED)).all()
+    assert (told(replace(trees, codes=None), coded) != model.predict(frame)).any(), "a code is no small number"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("final", [CLASSIFIERS["forest"], CLASSIFIERS["xgboost"], CLASSIFIERS["lightgbm"]])
+def test_missing_numbers_pass_through_scalers(final: Any) -> None:
+    model = make_pipeline(StandardScaler(), RobustScaler(), final())
+    model.fit(HOLED, targets_for(model.steps[-1][1], "two"))
+    trees = read_trees(model)
+    asked = np.where(RNG.random((3000, 5)) < 0.3, np.nan, RNG.normal(size=(3000, 5)))
+    assert (told(trees, asked) == model.predict(asked)).all()
 
 
 @pytest.mark.slow
@@ -265,7 +318,7 @@ def test_frozen_and_searched_models_are_read() -> None:
     ("model", "reason"),
     [
         (SVC(), "needs a tree ensemble, and the model is a SVC"),
-        (HistGradientBoostingClassifier(max_iter=2), "and the model is a HistGradientBoostingClassifier"),
+        (HistGradientBoostingRegressor(max_iter=2, loss="poisson"), "with the loss 'poisson'"),
         (BaggingClassifier(n_estimators=2), "and the model is a BaggingClassifier"),
         (AdaBoostClassifier(LogisticRegression(), n_estimators=2), "is one of LogisticRegression"),
         (GradientBoostingClassifier(n_estimators=2, init=LogisticRegression()), "this one from a LogisticRegression"),

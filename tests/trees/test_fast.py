@@ -3,10 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from xgboost import XGBClassifier
 
 from relax_plugin import BlackBox, FeatureSpace, Goal, make_explainer
@@ -49,6 +51,23 @@ def test_a_regressor_is_accelerated_too():
     pd.testing.assert_frame_equal(quick.explain(ROWS[:20]).frame, plain.explain(ROWS[:20]).frame)
 
 
+@pytest.mark.parametrize("name", ["forest", "forest of three classes", "forest that ties", "XGBoost", "scaled"])
+def test_missing_numbers_are_answered_as_by_the_model(name):
+    holed = ROWS.mask(np.random.default_rng(1).random(ROWS.shape) < 0.2)
+    model = clone(MODELS[name]).fit(holed, KINDS if name in ("XGBoost", "scaled") else KINDS > 0)
+    space = FeatureSpace.infer(ROWS)
+    plain, quick = (BlackBox(model, space, accelerate=accelerate) for accelerate in (None, "auto"))
+    values = space.values(holed)
+    for box in (plain, quick):
+        box.learn(values[:100])
+    assert quick.trees is not None
+    few = min(quick.trees.most_rows, 150)
+    expected, answer = plain.ask(values[-few:]), quick.ask(values[-few:])
+    assert (answer.output == expected.output).all()
+    np.testing.assert_allclose(answer.scores, expected.scores, rtol=0, atol=1e-6)
+    assert quick.rows_asked == plain.rows_asked
+
+
 class Stubborn(RandomForestClassifier):
     """Answers otherwise than its trees."""
 
@@ -65,11 +84,28 @@ def test_without_trees_that_agree_the_model_is_asked_itself(model):
     assert (model.predict(result.frame[list(ROWS)]) == result.after[result.found]).all()
 
 
-def test_categories_and_large_batches_are_asked_of_the_library():
+def test_categories_are_answered_by_position():
     codes = ROWS.assign(d=RNG.integers(0, 3, len(ROWS)))
     model = RandomForestClassifier(25, random_state=0).fit(codes, KINDS)
     space = FeatureSpace.infer(codes, categorical=["d"])
-    assert make_explainer("greedy", BlackBox(model, accelerate="auto"), space).fit(codes).blackbox_.trees is None
+    explainer = make_explainer("greedy", BlackBox(model, accelerate="auto"), space).fit(codes)
+    assert explainer.blackbox_.trees is not None
+    plain = make_explainer("greedy", model, space).fit(codes)
+    pd.testing.assert_frame_equal(explainer.explain(codes[:20]).frame, plain.explain(codes[:20]).frame)
+
+
+def test_large_batches_and_unknown_categories_are_asked_of_the_library():
+    words = ROWS.assign(d=np.array(["x", "y", "z"])[RNG.integers(0, 3, len(ROWS))])
+    columns = ColumnTransformer([("words", OneHotEncoder(handle_unknown="ignore"), ["d"])], remainder="passthrough")
+    model = make_pipeline(columns, RandomForestClassifier(25, random_state=0)).fit(words, KINDS)
+    space = FeatureSpace.infer(words)
+    with pytest.warns(UserWarning, match="'d' is 'w' in row 1"):
+        wider, values = space.taking_in(words[:3].assign(d=["x", "w", "y"]))
+    box = BlackBox(model, space, accelerate="auto")
+    box.learn(space.values(words))
+    assert box.trees.knows(values[[0, 2]])
+    assert not box.trees.knows(values)
+    assert np.array_equal(box.over(wider).ask(values).scores, model.predict_proba(wider.model_input(values)))
     box = BlackBox(MODELS["forest"], FeatureSpace.infer(ROWS), accelerate="auto")
     box.learn(ROWS.to_numpy())
     assert box.trees.quicker(1)

@@ -18,13 +18,13 @@ from sklearn.ensemble import (
 )
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from relax_plugin import BlackBox, Counterfactuals, FeatureSpace, Goal, make_explainer
 from relax_plugin.errors import GoalError, InputError, NotFittedError, UnsupportedError
 from relax_plugin.evaluation.tasks import load_task
-from relax_plugin.trees.cells import Cells, trees_over
+from relax_plugin.trees.cells import Cells
 from relax_plugin.trees.floor import Floor, certify, floor
 from relax_plugin.trees.readers import read_trees
 
@@ -110,6 +110,9 @@ def brute_force(name: str, kind: str, tight: bool, goal: Goal | None) -> list[tu
     return found
 
 
+RISE = Goal.to(1, raise_by=0.15)
+
+
 def agrees(best: Floor, slow: list[tuple[int, float]], space: FeatureSpace) -> None:
     assert best.changes.tolist() == [changes for changes, _ in slow]
     assert np.allclose(best.distance, [distance for _, distance in slow], rtol=1e-12, equal_nan=True)
@@ -124,7 +127,7 @@ def agrees(best: Floor, slow: list[tuple[int, float]], space: FeatureSpace) -> N
 @pytest.mark.parametrize("kind", ["two", "three"])
 @pytest.mark.parametrize("name", CLASSIFIERS, ids=lambda name: name.replace(" ", "-"))
 def test_the_floor_of_a_classifier_is_what_brute_force_finds(name: str, kind: str, tight: bool) -> None:
-    for goal in (None, Goal.to(1), Goal.flip(min_probability=0.7), Goal.to(0, min_probability=0.625)):
+    for goal in (None, Goal.to(1), Goal.flip(min_probability=0.7), Goal.to(0, min_probability=0.625), RISE):
         best = floor(fitted(name, kind), SPACES[tight], QUERIES, goal, most_changes=MOST)
         agrees(best, brute_force(name, kind, tight, goal), SPACES[tight])
 
@@ -133,7 +136,11 @@ def test_the_floor_of_a_classifier_is_what_brute_force_finds(name: str, kind: st
 @pytest.mark.parametrize("tight", [False, True], ids=["free", "tight"])
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_the_floor_of_a_regressor_is_what_brute_force_finds(name: str, tight: bool) -> None:
-    for goal in (Goal.shift(1.2), Goal.between(0.4, 0.9), Goal.between(1.5, np.inf)):
+    each = Goal.between(
+        np.linspace(0.2, 1.4, len(QUERIES)), [1.5 if query % 2 else None for query in range(len(QUERIES))]
+    )
+    up = Goal.shift(0.8, direction="up")
+    for goal in (Goal.shift(1.2), Goal.between(0.4, 0.9), Goal.between(1.5, np.inf), up, each):
         best = floor(fitted(name, "number"), SPACES[tight], QUERIES, goal, most_changes=MOST)
         agrees(best, brute_force(name, "number", tight, goal), SPACES[tight])
 
@@ -275,14 +282,14 @@ def test_an_optimum_of_the_trees_that_the_model_itself_denies_is_none() -> None:
     [
         (LogisticRegression().fit(MIXED, TWO), None, "it needs a tree ensemble, and the model is a LogisticRegression"),
         (
-            make_pipeline(StandardScaler(), DecisionTreeClassifier()).fit(MIXED, TWO),
+            make_pipeline(PolynomialFeatures(), DecisionTreeClassifier()).fit(MIXED, TWO),
             None,
-            "it reads no pipeline over categories, and 'member' is categorical",
+            "it sees through scalers, .* and the pipeline has a PolynomialFeatures",
         ),
         (
             DecisionTreeClassifier().fit(MIXED, TWO),
-            FeatureSpace.infer(MIXED.assign(count=MIXED["count"].astype(str))),
-            "it needs numbers, and 'count' has categories that are none",
+            FeatureSpace.infer(MIXED.assign(count=np.array(list("abcdefg"))[MIXED["count"]])),
+            "the model refuses cells that the space holds possible",
         ),
     ],
 )
@@ -310,10 +317,10 @@ def test_a_certificate_says_how_good_each_counterfactual_is() -> None:
     explainer, result = explained()
     certified = certify(result, explainer)
     best = floor(explainer.model, SPACES[False], MIXED[:25], most_changes=2)
-    assert certified.certificate is not None
-    assert result.certificate is None
+    assert certified.proofs is not None
+    assert result.proofs is None
     told = 0
-    for row, proof in enumerate(certified.certificate):
+    for row, proof in enumerate(certified.proofs):
         fewest, changes = best.changes[row], result.sparsity[row, 0]
         fewer = f"no counterfactual changes fewer than {best.proved[row]} feature"
         assert proof.startswith(fewer) == (best.proved[row] > 1), "that none changes fewer than one needs no saying"
@@ -327,28 +334,28 @@ def test_a_certificate_says_how_good_each_counterfactual_is() -> None:
 def test_a_certificate_is_shown_and_survives_json() -> None:
     explainer, result = explained()
     certified = certify(result, explainer.blackbox_)
-    assert certified.certificate is not None
-    for before, after, proof in zip(result.sentences(), certified.sentences(), certified.certificate, strict=True):
+    assert certified.proofs is not None
+    for before, after, proof in zip(result.sentences(), certified.sentences(), certified.proofs, strict=True):
         assert after == (f"{before} Proved: {proof}." if proof else before)
-    assert f"Proved: {next(proof for proof in certified.certificate if proof)}." in certified._repr_html_()
+    assert f"Proved: {next(proof for proof in certified.proofs if proof)}." in certified._repr_html_()
     assert "Proved" not in result._repr_html_()
     again = Counterfactuals.from_json(certified.to_json())
-    assert again.certificate is not None
-    assert again.certificate.tolist() == certified.certificate.tolist()
-    assert Counterfactuals.from_json(result.to_json()).certificate is None
+    assert again.proofs is not None
+    assert again.proofs.tolist() == certified.proofs.tolist()
+    assert Counterfactuals.from_json(result.to_json()).proofs is None
 
 
 def test_a_certificate_is_about_the_goal_and_the_limits_of_the_call() -> None:
     explainer, result = explained(goal=Goal.to(1), vary=["count", "member"])
     certified = certify(result, explainer, goal=Goal.to(1), vary=["count", "member"])
-    assert certified.certificate is not None
+    assert certified.proofs is not None
     already = result.status[:, 0] == "the query meets the goal already"
     assert already.any()
-    assert set(certified.certificate[already]) == {""}, "there is nothing to prove"
+    assert set(certified.proofs[already]) == {""}, "there is nothing to prove"
     assert "Proved" not in certified.sentences()[int(np.argmax(already))]
     unsolved = ~result.found[:, 0]
     assert unsolved.any()
-    assert set(certified.certificate[unsolved]) == {"no counterfactual exists within the limits"}
+    assert set(certified.proofs[unsolved]) == {"no counterfactual exists within the limits"}
 
 
 def test_an_explainer_that_is_not_fitted_cannot_certify() -> None:
@@ -362,7 +369,7 @@ def test_an_explainer_that_is_not_fitted_cannot_certify() -> None:
 
 def test_every_cell_holds_its_nearest_allowed_value() -> None:
     for space in SPACES.values():
-        trees = trees_over(fitted("even forest", "two"), space)
+        trees = read_trees(fitted("even forest", "two"), space)
         start, limits, cuts = space.values(QUERIES), space.limits(), trees.cuts
         cells = Cells.of(trees, space, limits, start)
         for row, feature in np.ndindex(start.shape):
@@ -386,3 +393,23 @@ def test_what_refutes_a_proof_is_an_error() -> None:
         certify(found, explainer, bounds={"a": (0.0, 0.01), "b": (0.0, 0.01)})
     with pytest.raises(UnsupportedError, match="do not answer as it does"):
         floor(BlackBox(model, task="regression"), explainer.space_, rows[:5], Goal.shift(1.0))
+
+
+def test_the_floor_and_its_certificate_go_by_the_prices_of_the_space() -> None:
+    space = SPACES[False].with_costs({"smooth": 20.0, "single": 0.1})
+    blackbox, answered = asked("even forest", "two", False)
+    bound = Goal.flip().bind(blackbox, blackbox.confirm(QUERIES))
+    slow = [
+        slow_floor(answered[row], space, start, bound.take(np.array([row])))
+        for row, start in enumerate(space.values(QUERIES))
+    ]
+    best = floor(blackbox.model, space, QUERIES, most_changes=MOST)
+    agrees(best, slow, space)
+    assert not np.allclose(
+        best.distance, floor(blackbox.model, SPACES[False], QUERIES, most_changes=MOST).distance, equal_nan=True
+    )
+    explainer = make_explainer("greedy", blackbox.model, space, objective="sparse").fit(MIXED)
+    proofs = certify(explainer.explain(MIXED[:25]), explainer).proofs
+    assert proofs is not None
+    assert any("costs less" in proof for proof in proofs)
+    assert not any("is closer" in proof for proof in proofs)

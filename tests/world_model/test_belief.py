@@ -49,7 +49,7 @@ def test_errors_are_alike_as_the_kernel_of_whole_rows_says():
     changes = random_changes()
     for position in range(PROPOSALS):
         asked = changes.at(np.full((QUERIES, 1), position))
-        alike = changes.alike(asked, SPACE.is_categorical)
+        alike = changes.alike(asked)
         for query in range(QUERIES):
             rows = rows_of(changes, query)
             np.testing.assert_allclose(alike[query], kernel(rows, rows[position : position + 1])[:, 0], atol=1e-4)
@@ -59,7 +59,7 @@ def test_errors_are_alike_as_the_kernel_of_whole_rows_says():
 def test_far_proposals_are_at_most_the_same():
     changes = random_changes()
     changes.length *= np.float32(1e6)
-    alike = changes.alike(changes.at(np.zeros((QUERIES, 1), dtype=int)), SPACE.is_categorical)
+    alike = changes.alike(changes.at(np.zeros((QUERIES, 1), dtype=int)))
     assert (alike <= 1.0).all() and np.isfinite(alike).all()
     assert lengths(np.array([1e30, -1e30]), np.array(1e-30)).tolist() == [np.float32(1e15), np.float32(-1e15)]
 
@@ -86,15 +86,15 @@ def test_parts_positions_and_both_are_consistent():
 
 def test_keys_are_those_of_sets_of_changes():
     changes = random_changes(3, 200)
-    keys = changes.keys(SPACE.is_categorical)
+    keys = changes.keys()
     for query in range(QUERIES):
         rows = rows_of(changes, query)
         assert len(np.unique(keys[query])) == len(np.unique(rows, axis=0))
     turned = Changes(
         changes.feature[::-1], changes.value[::-1], np.ascontiguousarray(changes.length[::-1]), changes.gap
     )
-    np.testing.assert_array_equal(turned.keys(SPACE.is_categorical), keys)
-    assert (Changes.none(3, 2, 4).keys(SPACE.is_categorical) == 0).all()
+    np.testing.assert_array_equal(turned.keys(), keys)
+    assert (Changes.none(3, 2, 4).keys() == 0).all()
 
 
 @pytest.mark.parametrize("count", [1, 3, 12, 40])
@@ -190,3 +190,17 @@ def test_there_is_a_number_whatever_the_sizes(error, size):
     with np.errstate(invalid="raise"):
         worth = improvement([-size, size, np.inf], [1, 2, 0], [0.0, size, 0.0], error=error)
     assert np.isfinite(worth).all() and (worth >= 0).all()
+
+
+def test_where_distance_counts_the_shorter_way_is_worth_more_however_many_changes_it_has():
+    gap, count, distance = (
+        np.array([[-1.0, -1.0, -1.0, -1.0]]),
+        np.array([[1, 3, 4, 2]]),
+        np.array([[4.0, 1.0, 3.0, 2.0]]),
+    )
+    known = np.array([1.0]), np.array([2.0])
+    worth = expected_improvement(gap, 0.1, count, distance, *known, 0.0, True)[0]
+    assert worth == pytest.approx([0.0, 0.5, 0.0, 0.0], abs=1e-6)  # a half less than the best
+    nothing = np.array([np.inf]), np.array([np.inf])
+    worth = expected_improvement(gap, 0.1, count, distance, *nothing, 0.0, True)[0]
+    assert worth[1] > worth[3] > worth[2] == worth[0] == 0.0

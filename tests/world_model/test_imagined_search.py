@@ -15,6 +15,7 @@ from relax_plugin.evaluation.tasks import load_task
 from relax_plugin.search.greedy import Moves
 from relax_plugin.search.neighbours import Neighbours
 from relax_plugin.search.rescue import QUANTILES, Rescue
+from relax_plugin.world_model import hunt as hunt_module
 from relax_plugin.world_model import imagined_search as module
 from relax_plugin.world_model.imagined_search import ImaginedSearch
 
@@ -240,7 +241,7 @@ def test_a_constant_model_is_hardly_asked(answer):
 @pytest.mark.parametrize("name", ["linear", "forest", "numbers"])
 def test_questions_that_are_left_shorten_the_answers(name, monkeypatch):
     _, shortened = searched(name, rows=60)
-    monkeypatch.setattr(module, "LEAST_ROOM", np.inf)  # nothing is worth shortening
+    monkeypatch.setattr(hunt_module, "LEAST_ROOM", np.inf)  # nothing is worth shortening
     problem, longer = searched(name, rows=60)
     both = shortened.offered[:, 0] & longer.offered[:, 0]
     queries = np.flatnonzero(both)

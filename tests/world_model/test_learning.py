@@ -12,7 +12,7 @@ from reference.tiny import QUICK, Counting, gaussian_rows, two_class_labels, two
 
 from relax_plugin import BlackBox, FeatureSpace, Goal, ReLAX, ReLAXConfig
 from relax_plugin.baselines.surrogate_search import SurrogateSearch
-from relax_plugin.errors import InputError, UnsupportedError
+from relax_plugin.errors import GoalError, InputError, UnsupportedError
 from relax_plugin.world_model.learning import good_enough, imagine, random_goals
 from relax_plugin.world_model.model import Agreement
 from relax_plugin.world_model.sampling import Mixing
@@ -191,6 +191,23 @@ def test_goals_of_several_classes_are_half_of_them_targeted_many_at_the_label_of
     _, to_one = goals_for("three classes", Goal.to(1))
     targeted = to_one.wanted[to_one.wanted.sum(axis=1) == 1].argmax(axis=1)
     assert (targeted == 1).mean() > 0.5 and set(targeted) == {0, 1, 2}
+
+
+def test_goals_of_a_rise_can_be_met_and_are_many_of_them_the_goals_own():
+    for kind, label in (("scores", 1), ("three classes", 1), ("three classes", [0, 2])):
+        answer, goals = goals_for(kind, Goal.to(label, raise_by=0.4))
+        assert (goals.wanted.sum(axis=1) == 1).all() and not goals.met(answer).any()
+        assert (goals.least <= 1.0).mean() > 0.95
+        np.testing.assert_allclose(goals.least - goals.chance(answer), 0.4)
+        assert len(set(goals.wanted.argmax(axis=1))) == answer.scores.shape[1]
+
+
+def test_of_ranges_a_row_any_is_learned_with():
+    answer, goals = goals_for("regressor", Goal.between([0.0, 5.0], [1.0, None]))
+    assert set(goals.lower) == {0.0, 5.0} and len(goals.lower) == len(answer)
+    assert ((goals.upper == 1.0) == (goals.lower == 0.0)).all()
+    with pytest.raises(GoalError, match="no range"):
+        goals_for("regressor", Goal.between([], []))
 
 
 def test_one_label_a_row_is_no_label_of_the_goal():

@@ -86,3 +86,24 @@ def test_rows_of_a_rare_class_are_crossed_as_often_as_others():
     made = crossings(space.values(frame), rare, space, 2000, np.random.default_rng(0))
     # Half of the first rows are of the rare class, and keep 60 % of their features on average.
     assert 0.25 < made[:, 0].mean() < 0.40
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_feature_without_moves_stays_as_it_is(place):
+    rows = pd.DataFrame({"a": [0.5, 1.5, 2.5] * 20, "b": [1.0, 4.0, 9.0] * 20})
+    rows.insert(place, "when", pd.date_range("2020-01-01", periods=60))
+    space, values = FeatureSpace.infer(rows, immutable=["when"]).taking_in(rows)
+    made = moved(values, space, Moves.quantiles(values, space, QUANTILES), np.random.default_rng(0))
+    assert (made[:, place] == values[:, place]).all() and (made != values).any()
+    mixed = mixtures(values, space, Mixing(), np.random.default_rng(0), 200)
+    assert set(mixed[:, place]) <= set(values[:, place])
+
+
+def test_mixtures_of_rows_with_gaps_have_gaps_or_numbers_within_bounds():
+    rows = pd.DataFrame({"a": [0.5, 1.5, np.nan, 2.5] * 20, "b": [1.0, 4.0, 9.0, np.nan] * 20})
+    space = FeatureSpace.infer(rows)
+    mixed = mixtures(space.values(rows), space, Mixing(), np.random.default_rng(0), 500)
+    gone = mixed == space.missing_codes
+    assert gone.any(axis=0).all() and not gone.all(axis=0).any()
+    low, high = space.limits().ends
+    assert (gone | ((mixed >= low) & (mixed <= high))).all()

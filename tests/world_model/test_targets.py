@@ -54,9 +54,11 @@ def classes_of(blackbox):
 def goals_of(name, blackbox):
     if blackbox.task == "regression":
         ends = [Goal.between(-0.5, 0.5), Goal.between(1.0, np.inf), Goal.between(-np.inf, -1.0)]
-        return [Goal.shift(2.0), *ends]
+        each = np.linspace(-1.0, 1.0, len(ROWS))
+        return [Goal.shift(2.0), Goal.shift(1.0, direction="down"), *ends, Goal.between(each, each + 0.5)]
     goals = [Goal.flip(), *(Goal.to(label) for label in classes_of(blackbox))]
     sure = [Goal.flip(min_probability=0.8), Goal.to(classes_of(blackbox)[0], min_probability=0.3)]
+    sure += [Goal.to(classes_of(blackbox)[0], raise_by=0.2), Goal.to(classes_of(blackbox)[-1], raise_by=0.01)]
     return goals + sure if name in PROBABILITIES else goals
 
 
@@ -137,7 +139,7 @@ def test_probabilities_and_labels_are_of_the_right_size_already():
         assert (targets.centre, targets.unit) == (0.0, 1.0)
 
 
-@pytest.mark.parametrize("goal", [Goal.shift(1e300), Goal.between(1e300, np.inf), Goal.between(-np.inf, np.inf)])
+@pytest.mark.parametrize("goal", [Goal.shift(1e300), Goal.between(1e300, np.inf), Goal.between(None, -1e300)])
 def test_a_goal_beyond_reach_is_far_but_never_infinite(goal):
     targets, _, answer = targets_of("numbers")
     bound = goal.bind(targets.blackbox, answer)

@@ -31,6 +31,33 @@ for (const table of document.querySelectorAll("table.sortable")) {
   });
 }
 
+// A box that has more than it shows says so: its edge fades, and a line above it tells which way to go.
+function hint(box) {
+  const told = element("p", "", "more");
+  told.setAttribute("aria-hidden", "true");
+  box.before(told);
+  const update = () => {
+    const hidden = box.scrollWidth - box.clientWidth;
+    const [left, right] = [box.scrollLeft > 2, box.scrollLeft < hidden - 2];
+    box.classList.toggle("more-left", left);
+    box.classList.toggle("more-right", right);
+    told.textContent = hidden > 2 ? (right ? "scroll sideways for more →" : "← scroll back") : "";
+  };
+  box.addEventListener("scroll", update, { passive: true });
+  new ResizeObserver(update).observe(box);
+  update();
+}
+
+// What is folded opens where a link leads into it, and for printing.
+function openAround(target) {
+  for (let node = target; node; node = node.parentElement) if (node.tagName === "DETAILS") node.open = true;
+}
+
+function openTarget() {
+  const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (target) openAround(target);
+}
+
 // The explorer: everything shown is text from the data, put in place as text.
 function element(tag, text, className) {
   const made = document.createElement(tag);
@@ -121,11 +148,13 @@ function explorer(root) {
   function showTask() {
     const task = data[Number(tasks.value)];
     fill(queries, task.instances.map(String));
+    queries.value = String(task.typical);
     fill(methods, Object.keys(task.results));
     const all = task.total === task.instances.length;
     part("limit").textContent = all
       ? `All ${task.total} queries of seed ${task.seed}.`
       : `The first ${task.instances.length} of ${task.total} queries of seed ${task.seed}.`;
+    part("limit").textContent += ` Query ${task.instances[task.typical]} is shown first, a typical one: the median by the features that the methods change.`;
     show();
   }
 
@@ -145,5 +174,25 @@ function explorer(root) {
   showTask();
 }
 
+for (const box of document.querySelectorAll(".scroll")) hint(box);
+for (const menu of document.querySelectorAll("nav details.menu")) {
+  menu.addEventListener("click", (event) => {
+    if (event.target.tagName === "A") menu.open = false;
+  });
+}
+addEventListener("hashchange", openTarget);
+addEventListener("beforeprint", () => {
+  for (const folded of document.querySelectorAll("main details:not([open])")) {
+    folded.open = true;
+    folded.dataset.printed = "";
+  }
+});
+addEventListener("afterprint", () => {
+  for (const folded of document.querySelectorAll("details[data-printed]")) {
+    folded.open = false;
+    delete folded.dataset.printed;
+  }
+});
+openTarget();
 const root = document.getElementById("explorer-tool");
 if (root) explorer(root);

@@ -1,20 +1,29 @@
 // The playground: looks up what was computed in advance, that is all answers, steps, rewards, Q and v. Here the states
 // of a path are put together from its steps, the sentence is worded, and it is worked out where things are drawn.
 
-// A packed column as a function of the line; null where there is no number.
-function column({ unit, bytes, data }) {
+// A packed column as a function of the line; null where there is no number. What is stored are the steps from one
+// number to the next: typed arrays add them up as they were taken apart, around the corner where they are too far.
+async function column({ unit, bytes, data }) {
   const text = atob(data);
-  const raw = Uint8Array.from(text, (character) => character.charCodeAt(0)).buffer;
+  const packed = Uint8Array.from(text, (character) => character.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   const Numbers = { 1: Int8Array, 2: Int16Array, 4: Int32Array }[bytes];
-  const numbers = new Numbers(raw);
+  const numbers = new Numbers(await new Response(stream).arrayBuffer());
+  for (let line = 1; line < numbers.length; line++) numbers[line] += numbers[line - 1];
   const missing = -(2 ** (8 * bytes - 1));
   const read = (line) => (numbers[line] === missing ? null : numbers[line] * unit);
   read.count = numbers.length;
   return read;
 }
 
-function table(packed) {
-  return Object.fromEntries(Object.entries(packed).map(([name, values]) => [name, column(values)]));
+async function table(packed) {
+  const columns = Object.entries(packed).map(async ([name, values]) => [name, await column(values)]);
+  return Object.fromEntries(await Promise.all(columns));
+}
+
+async function tables(packed) {
+  const made = Object.entries(packed).map(async ([name, columns]) => [name, await table(columns)]);
+  return Object.fromEntries(await Promise.all(made));
 }
 
 // The steps of every point: lines first[point] to first[point + 1] of the table.
@@ -35,21 +44,18 @@ function signed(number) {
   return number === null ? "–" : (number < 0 ? "−" : "") + Math.abs(number).toFixed(3);
 }
 
-function playground(root) {
+async function playground(root) {
   const data = JSON.parse(document.getElementById("play-data").textContent);
   const [across, up] = data.features;
   const size = [across.values.length, up.values.length];
   const points = size[0] * size[1];
-  const answers = Object.fromEntries(Object.entries(data.answers).map(([name, packed]) => [name, table(packed)]));
-  const marks = table(data.marks);
-  const steps = {};
-  for (const [agent, packed] of Object.entries(data.steps)) {
-    const made = table(packed);
-    steps[agent] = { ...made, first: firstLines(made, points) };
-  }
+  const [answers, steps, marks, begin] = await Promise.all([tables(data.answers), tables(data.steps), table(data.marks), table(data.start)]);
+  for (const made of Object.values(steps)) made.first = firstLines(made, points);
   const part = (name) => root.querySelector(`[data-part="${name}"]`);
   const plane = document.getElementById("plane");
   const sliders = [part("slider-0"), part("slider-1")];
+  const training = part("training");
+  const holds = [part("hold-0"), part("hold-1")];
   const label = plane.getAttribute("aria-label");
   const largest = {};
   let scale = null; // of the plane, in pixels; made anew when its width changes
@@ -58,7 +64,10 @@ function playground(root) {
 
   const widthNow = () => Math.floor(plane.getBoundingClientRect().width);
   const pointAt = ([i, j]) => i * size[1] + j;
-  const agentNow = () => root.querySelector("input[name=agent]:checked").value;
+  // Which tables are shown: of the agent after so much training, with so many features held.
+  const momentNow = () => data.moments[Number(training.value)];
+  const heldNow = () => data.features.filter((_, i) => holds[i].checked).map(({ name }) => name);
+  const keyed = (...words) => words.concat(heldNow()).join(" ");
   const shown = (feature, value) => value.toFixed(data.features[feature].decimals);
 
   // The plane: shading, boundary and marks, which stay, and a layer for what moves.
@@ -82,10 +91,9 @@ function playground(root) {
     plane.replaceChildren(...shading(), boundary(), ...trainingMarks(), ...axes(), moving);
   }
 
-  // What the model answers at the points themselves: the first state of every path.
+  // What the model answers at the points themselves.
   function start(point) {
-    const { first, answer, probability } = steps.after;
-    return { answer: answer(first[point]), sure: 1 - probability(first[point]) };
+    return { answer: begin.answer(point), sure: 1 - begin.probability(point) };
   }
 
   function shading() {
@@ -166,27 +174,47 @@ function playground(root) {
     ];
   }
 
-  function drawPath(now, states) {
+  // The way to an answer: the feature to change first, then the other.
+  function wayTo(found, now) {
+    const home = [across.values[place[0]], up.values[place[1]]];
+    const end = [found[across.name](now), found[up.name](now)];
+    const first = found.first(now);
+    const way = [home];
+    for (const feature of first === null ? [] : [first, 1 - first]) {
+      if (end[feature] === way[way.length - 1][feature]) continue;
+      const next = [...way[way.length - 1]];
+      next[feature] = end[feature];
+      way.push(next);
+    }
+    return way;
+  }
+
+  function drawPath(now, states, delivered, greedy) {
     const pixel = ([x, y]) => [scale.x(x), scale.y(y)];
     const made = [];
-    const greedy = answers.greedy;
     const home = pixel(states[0].values);
-    if (greedy.found(now)) {
+    if (greedy?.found(now)) {
       const end = pixel([greedy[across.name](now), greedy[up.name](now)]);
       made.push(drawing("path", { d: `M${home[0]} ${home[1]}L${end[0]} ${end[1]}`, class: "greedy-line" }));
       made.push(drawing("path", { d: `M${end[0]} ${end[1] - 7}l7 7l-7 7l-7-7z`, class: "greedy-head" }));
     }
     for (let i = 1; i < states.length; i++) {
-      const [from, to] = [pixel(states[i - 1].values), pixel(states[i].values)];
-      made.push(...arrow(from, to, "path", 13));
-      const flat = from[1] === to[1];
-      const middle = [(from[0] + to[0]) / 2 + (flat ? 0 : 8), (from[1] + to[1]) / 2 + (flat ? -8 : 4)];
-      made.push(drawing("text", { x: middle[0], y: middle[1], class: "number", "text-anchor": flat ? "middle" : "start" }, i));
+      made.push(...arrow(pixel(states[i - 1].values), pixel(states[i].values), "own", 8));
     }
     const last = states[states.length - 1];
-    if (!last.met) {
+    if (states.length > 1 && !last.met) {
       const [x, y] = pixel(last.values);
       made.push(drawing("path", { d: `M${x - 6} ${y - 6}l12 12m0-12l-12 12`, class: "failed" }));
+    }
+    if (delivered?.found(now)) {
+      const way = wayTo(delivered, now).map(pixel);
+      for (let i = 1; i < way.length; i++) {
+        const [from, to] = [way[i - 1], way[i]];
+        made.push(...arrow(from, to, "path", 13));
+        const flat = from[1] === to[1];
+        const middle = [(from[0] + to[0]) / 2 + (flat ? 0 : 8), (from[1] + to[1]) / 2 + (flat ? -8 : 4)];
+        made.push(drawing("text", { x: middle[0], y: middle[1], class: "number", "text-anchor": flat ? "middle" : "start" }, i));
+      }
     }
     made.push(drawing("circle", { cx: home[0], cy: home[1], r: 17, class: "halo" }));
     made.push(drawing("circle", { cx: home[0], cy: home[1], r: 7.5, class: "point" }));
@@ -197,9 +225,8 @@ function playground(root) {
 
   // The states of a path: values, answer, and the line of the step that led there and of the one that leaves.
   function statesOf(path, now) {
-    const made = [{ values: [across.values[place[0]], up.values[place[1]]], answer: path.answer(path.first[now]) }];
-    made[0].probability = path.probability(path.first[now]);
-    for (let line = path.first[now]; line < path.first[now + 1]; line++) {
+    const made = [{ values: [across.values[place[0]], up.values[place[1]]], answer: begin.answer(now), probability: begin.probability(now) }];
+    for (let line = path ? path.first[now] : 0; path && line < path.first[now + 1]; line++) {
       const { feature } = data.actions[path.action(line)];
       const values = [...made[made.length - 1].values];
       values[feature] = path.to(line);
@@ -209,16 +236,37 @@ function playground(root) {
     return made;
   }
 
-  function showSentence(states) {
-    const [begin, end] = [states[0], states[states.length - 1]];
-    const changes = states.slice(1).map(({ feature, values }) =>
-      `${data.features[feature].name} were ${shown(feature, values[feature])} instead of ${shown(feature, begin.values[feature])}`);
-    const [before, after] = [data.classes[begin.answer], data.classes[end.answer]];
-    const text = end.met
-      ? `If ${changes.join(" and ")}, the answer would be ${after} instead of ${before}.`
-      : `The agent finds nothing here: even if ${changes.join(" and ")}, the answer would still be ${after}.`;
+  // What the answer took comes first, then the answer.
+  function showSentence(now, states, delivered, own, greedy) {
+    const before = data.classes[states[0].answer];
+    let cost = "No model rows: there is nothing to look for";
+    let text = `Both features are held: nothing may change, and the answer stays ${before}.`;
+    const found = Boolean(delivered?.found(now));
+    if (delivered) {
+      const rows = delivered.rows(now);
+      const theirs = `greedy search took ${greedy.rows(now)}${greedy.found(now) ? "" : " and found nothing"}`;
+      const parts = rows > own.rows(now) ? ` (${own.rows(now)} for its steps, ${rows - own.rows(now)} to take back what was too much)` : "";
+      cost = `${rows} model rows${parts}; ${theirs}`;
+    }
+    if (found) {
+      const way = wayTo(delivered, now);
+      const end = way[way.length - 1];
+      const changes = data.features
+        .map(({ name }, i) => ({ name, from: way[0][i], to: end[i], i }))
+        .filter(({ from, to }) => from !== to)
+        .map(({ name, from, to, i }) => `${name} were ${shown(i, to)} instead of ${shown(i, from)}`);
+      text = `If ${changes.join(" and ")}, the answer would be ${data.classes[delivered.answer(now)]} instead of ${before}.`;
+    } else if (delivered && states.length > 1) {
+      const last = states[states.length - 1];
+      const changes = states.slice(1).map(({ feature, values }) =>
+        `${data.features[feature].name} were ${shown(feature, values[feature])} instead of ${shown(feature, states[0].values[feature])}`);
+      text = `The agent finds nothing here: even if ${changes.join(" and ")}, the answer would still be ${data.classes[last.answer]}.`;
+    } else if (delivered) {
+      text = `The agent finds nothing here: there is no room to move, and the answer stays ${before}.`;
+    }
+    part("cost").textContent = cost;
     part("sentence").textContent = text;
-    part("sentence").classList.toggle("unsolved", !end.met);
+    part("sentence").classList.toggle("unsolved", !found);
   }
 
   // Few columns and many lines: that fits on a phone too.
@@ -239,17 +287,17 @@ function playground(root) {
     fillTable("steps", ["", "start", ...headings], [
       line(["answer", ...states.map(({ answer }) => data.classes[answer])]),
       line([`chance of ${data.classes[1 - states[0].answer]}`, ...states.map(({ probability }) => percent(probability))]),
-      line(["goal met", ...rewards(path.goal)]),
-      line(["−λ · farther", ...rewards(path.distance)]),
-      line(["= reward", ...rewards(path.reward)], "chosen"),
-      line(["shaping", ...rewards(path.shaping)]),
+      line(["goal met", ...rewards((at) => path.goal(at))]),
+      line(["−λ · farther", ...rewards((at) => path.reward(at) - path.goal(at))]),
+      line(["= reward", ...rewards((at) => path.reward(at))], "chosen"),
+      line(["shaping", ...rewards((at) => path.shaping(at))]),
     ]);
   }
 
   // Bars of one length for the same Q everywhere, so that points can be compared.
-  function extentOf(agent) {
-    if (!largest[agent]) {
-      const path = steps[agent];
+  function extentOf(trained) {
+    if (!largest[trained]) {
+      const path = steps[trained];
       const ends = [0, 0];
       for (const { name } of data.actions) {
         const read = path[`Q ${name}`];
@@ -258,13 +306,13 @@ function playground(root) {
           ends[1] = Math.max(ends[1], read(line) ?? 0);
         }
       }
-      largest[agent] = ends;
+      largest[trained] = ends;
     }
-    return largest[agent];
+    return largest[trained];
   }
 
-  function showStates(agent, path, states) {
-    const [low, high] = extentOf(agent);
+  function showStates(path, states) {
+    const [low, high] = extentOf(String(momentNow().trained));
     const share = (value) => (100 * (value - low)) / (high - low);
     const made = states.filter(({ leaves }) => leaves !== undefined).map(({ leaves, values }, i) => {
       const box = element("div");
@@ -276,7 +324,8 @@ function playground(root) {
         const chosen = path.action(leaves) === position ? "chosen" : "";
         list.append(element("span", name, chosen));
         if (q === null) {
-          list.append(element("span", states.slice(1, i + 1).some((state) => state.feature === feature) ? "changed already" : "no room", "off"));
+          const changed = states.slice(1, i + 1).some((state) => state.feature === feature);
+          list.append(element("span", holds[feature].checked ? "held" : changed ? "changed already" : "no room", "off"));
           return;
         }
         const bar = element("span", undefined, `q ${chosen}`);
@@ -292,28 +341,33 @@ function playground(root) {
     part("states").replaceChildren(...made);
   }
 
-  function showMethods(agent, now) {
-    const keys = [`${agent} policy`, `${agent} refined`, "greedy"];
-    const told = (read) => keys.map((key) => (answers[key].found(now) ? read(answers[key]) : "–"));
-    fillTable("methods", ["", "the agent’s steps", "refined", "greedy search"], [
-      line(["found", ...keys.map((key) => (answers[key].found(now) ? "yes" : "no"))]),
+  function showMethods(now, ...asked) {
+    const told = (read) => asked.map((method) => (method.found(now) ? read(method) : "–"));
+    fillTable("methods", ["", "refined: delivered", "the agent’s own steps", "greedy search"], asked.some((method) => !method) ? [] : [
+      line(["model rows", ...asked.map((method) => method.rows(now))], "chosen"),
+      line(["found", ...asked.map((method) => (method.found(now) ? "yes" : "no"))]),
       ...data.features.map(({ name }, i) => line([name, ...told((found) => shown(i, found[name](now)))])),
       line(["L0, changes", ...told((found) => found.L0(now))]),
       line(["L1, distance", ...told((found) => found.L1(now).toFixed(2))]),
       line(["change first", ...told((found) => data.features[found.first(now)]?.name ?? "–")]),
       line(["chance then", ...told((found) => (found.between(now) === null ? "–" : percent(found.between(now))))]),
-      line(["model rows", ...keys.map((key) => answers[key].rows(now))]),
     ]);
   }
 
   function show() {
-    const [agent, now] = [agentNow(), pointAt(place)];
-    const states = statesOf(steps[agent], now);
-    drawPath(now, states);
-    showSentence(states);
-    showSteps(steps[agent], states);
-    showStates(agent, steps[agent], states);
-    showMethods(agent, now);
+    const [now, moment] = [pointAt(place), momentNow()];
+    // With both features held there is no table: nothing was asked.
+    const path = steps[keyed(moment.trained)];
+    const [delivered, own, greedy] = [answers[keyed("refined", moment.trained)], answers[keyed("policy", moment.trained)], answers[keyed("greedy")]];
+    const states = statesOf(path, now);
+    drawPath(now, states, delivered, greedy);
+    showSentence(now, states, delivered, own, greedy);
+    showSteps(path, states);
+    showStates(path, states);
+    showMethods(now, delivered, own, greedy);
+    const said = Number(training.value) === data.kept ? `${moment.name} (kept)` : moment.name;
+    part("moment").textContent = said;
+    training.setAttribute("aria-valuetext", said);
     place.forEach((position, i) => {
       sliders[i].value = String(position);
       sliders[i].setAttribute("aria-valuetext", shown(i, data.features[i].values[position]));
@@ -360,7 +414,13 @@ function playground(root) {
     slider.max = String(size[i] - 1);
     slider.addEventListener("input", () => moveTo(place.map((position, j) => (i === j ? Number(slider.value) : position))));
   });
-  for (const choice of root.querySelectorAll("input[name=agent]")) choice.addEventListener("change", show);
+  training.max = String(data.moments.length - 1);
+  training.value = String(data.kept);
+  training.addEventListener("input", show);
+  for (const hold of holds) {
+    hold.checked = false; // a browser that comes back to the page may remember another choice
+    hold.addEventListener("change", show);
+  }
 
   data.classes.forEach((name, answer) => {
     const swatch = drawing("svg", { class: "swatch", viewBox: "0 0 28 12", "aria-hidden": "true" });

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Tables = Mapping[str, pd.DataFrame]
+MOST_LINES = 14  # of a table that is shown at once; a longer one is folded
 
 SECTIONS = {  # name: title, what the paper says
     "models": ("1. Data sets and models", "Tables 1 and 2."),
@@ -47,15 +48,16 @@ FIGURES: dict[str, list[tuple[str, "Callable[[pd.DataFrame], Figure]", str]]] = 
             pictures.trade_off,
             "Figure 3 repeated: each point is a method run with a cap of 1 to 5 changed features (slow ones with 1, 3 "
             "and 5, the slowest with 5 only), at the mean number of changes of its valid counterfactuals and its "
-            "validity over all queries (a missing one is invalid). Further up and to the left is better; bands are "
-            "one standard deviation over seeds.",
+            "validity over all queries (a missing one is invalid), means over seeds. Further up and to the left is "
+            "better. A line of panels is a model, a column a group of methods, in colour; all others are the grey "
+            "lines, and ReLAX-Global, blue, is in every panel.",
         ),
         (
             "caps",
             pictures.validity_at_cap,
             "Validity when at most k features may change. Where a method was not run with that very cap, it is the "
             "better of the share it solved with at most k changes under the next larger cap and of what it solved "
-            "under the next smaller one. Slow methods have fewer rows.",
+            "under the next smaller one. Slow methods have fewer rows. Panels and colours as above.",
         ),
     ],
     "regression": [
@@ -123,6 +125,7 @@ def render(
         counts=_counts([claim.status for claim in claims]),
         targets=targets,
         changes=changes,
+        most_lines=MOST_LINES,
         sections=[
             {
                 "name": name,

@@ -1,60 +1,84 @@
 """The pictures of the report: each a function of a tidy frame that returns a matplotlib Figure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from relax_plugin.pages.drawing import FAINT, INK, OKABE_ITO, figure_class
-from relax_plugin.pages.plots import Style, method_styles
+from relax_plugin.pages.drawing import FAINT, INK, figure_class
+from relax_plugin.pages.palette import OTHERS, STYLES, Style, base_name, series_styles
 from relax_plugin.reproduction.claims.intervals import by_seed
-from relax_plugin.reproduction.claims.rivals import NOT_IN_THE_PAPER
-from relax_plugin.reproduction.plan import ALONE, LAMBDAS, MOST_CHANGES, PEERS, VARIANTS, base_of
+from relax_plugin.reproduction.plan import ALONE, LAMBDAS, LOOK_INSIDE, MOST_CHANGES, PEERS, VARIANTS, base_of
 from relax_plugin.reproduction.results import at_cap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ACROSS = 3  # panels side by side
 PANEL = (3.9, 3.1)  # inches; three side by side fit a page
-STYLES = method_styles([*PEERS, f"relax-global{ALONE}"])
+SMALL = (2.95, 2.3)  # of a small multiple, four side by side
+OURS = "relax-global"  # in the panels of all groups, to be held against
 CAPS = tuple(range(1, MOST_CHANGES + 1))
+GROUPS = {
+    "ReLAX": ("relax-local", f"{OURS}{ALONE}"),
+    "other searches": ("greedy", "move-table", "surrogate-search"),
+    "other black-box methods": ("nearest-ct", "lore", "dice-random", "dice-genetic", "dice-kdtree"),
+    "methods that look inside": tuple(name for name in PEERS if name in LOOK_INSIDE),
+}
+"""The sixteen methods of Figure 3, a column of panels each: all at once are more than colours can tell apart."""
 
 
 def trade_off(sparsity: pd.DataFrame) -> "Figure":
-    """Figure 3: actual sparsity against validity, a point for each cap, a panel for each pair."""
+    """Figure 3: actual sparsity against validity, a point for each cap; panels by pair and by group of methods."""
 
-    def draw(axes: "Axes", part: pd.DataFrame) -> None:
-        for method, of_method in _measured(part):
-            runs = [of_method[of_method["cap"] == cap] for cap in CAPS]
-            points = [(by_seed(lines, "L0"), by_seed(lines, "validity")) for lines in runs if len(lines)]
-            points = [(changed, valid) for changed, valid in points if changed.count]
-            if not points:
-                continue
-            style = STYLES[method]
-            x, y = [changed.mean for changed, _ in points], [valid.mean for _, valid in points]
-            spread = np.nan_to_num([valid.deviation for _, valid in points])
-            _line(axes, x, y, spread, method, style)
-        _finish(axes, "features changed (actual)", "validity")
-        axes.set_xlim(0.8, MOST_CHANGES + 0.2)
+    def points(of_method: pd.DataFrame) -> tuple[list[float], list[float]]:
+        runs = [of_method[of_method["cap"] == cap] for cap in CAPS]
+        both = [(by_seed(lines, "L0"), by_seed(lines, "validity")) for lines in runs if len(lines)]
+        both = [(changed, valid) for changed, valid in both if changed.count]
+        return [changed.mean for changed, _ in both], [valid.mean for _, valid in both]
 
-    return _panels(sparsity, draw, "Sparsity against validity")
+    return _multiples(sparsity, points, "features changed (actual)")
 
 
 def validity_at_cap(sparsity: pd.DataFrame) -> "Figure":
-    """Validity when at most k features may change, mean and standard deviation over seeds, a panel for each pair."""
+    """Validity when at most k features may change, mean over seeds; panels by pair and by group of methods."""
 
-    def draw(axes: "Axes", part: pd.DataFrame) -> None:
-        for method, of_method in _measured(part):
-            values = [by_seed(at_cap(of_method, cap), f"validity@{cap}") for cap in CAPS]
-            spread = np.nan_to_num([value.deviation for value in values])
-            _line(axes, CAPS, [value.mean for value in values], spread, method, STYLES[method])
-        _finish(axes, "cap: features that may change", "validity")
-        axes.set_xticks(CAPS)
+    def points(of_method: pd.DataFrame) -> tuple[list[float], list[float]]:
+        return list(CAPS), [by_seed(at_cap(of_method, cap), f"validity@{cap}").mean for cap in CAPS]
 
-    return _panels(sparsity, draw, "Validity at each cap")
+    return _multiples(sparsity, points, "cap: features that may change")
+
+
+def _multiples(
+    frame: pd.DataFrame, points: "Callable[[pd.DataFrame], tuple[list[float], list[float]]]", across: str
+) -> "Figure":
+    """A line of panels for each pair and a column for each group: its methods in colour, all others thin and grey."""
+    tasks = list(dict.fromkeys(frame["task"]))
+    figure = _figure((SMALL[0] * len(GROUPS), SMALL[1] * len(tasks) + 1.2))
+    grid = figure.subplots(len(tasks), len(GROUPS), sharex=True, sharey=True, squeeze=False)
+    handles: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
+    for line, task in zip(grid, tasks, strict=True):
+        drawn = {name: points(mine) for name, mine in _measured(frame[frame["task"] == task])}
+        for axes, (group, members) in zip(line, GROUPS.items(), strict=True):
+            for name, (x, y) in drawn.items():
+                if name == OURS or name in members:
+                    (handles[group][name],) = _line(axes, x, y, name)
+                elif x:
+                    axes.plot(x, y, color=OTHERS, linewidth=0.8, alpha=0.45, zorder=1)
+            _finish(axes, across, "validity")
+            axes.set_xlim(0.8, MOST_CHANGES + 0.2)
+            axes.set_xticks(CAPS)
+            axes.set_title(task, fontsize=9, color=INK)
+            if group != next(iter(GROUPS)):
+                axes.set_ylabel("")
+    for axes, (group, shown) in zip(grid[0], handles.items(), strict=True):
+        look: dict[str, Any] = {"fontsize": 8, "labelcolor": INK, "frameon": False, "title_fontsize": 9}
+        where: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (-0.02, 1.12), "borderaxespad": 0.0}
+        order = [name for name in (OURS, *GROUPS[group]) if name in shown]
+        key = axes.legend([shown[name] for name in order], order, title=group, alignment="left", **where, **look)
+        key.get_title().set_color(INK)
+    return figure
 
 
 def lambda_effect(table: pd.DataFrame) -> "Figure":
@@ -68,7 +92,7 @@ def lambda_effect(table: pd.DataFrame) -> "Figure":
         points = [point for point in points if point[1].count == point[2]]  # a seed that solves nothing has no sparsity
         spread = np.nan_to_num([value.deviation for _, value, _ in points])
         x, y = [weight for weight, _, _ in points], [value.mean for _, value, _ in points]
-        _line(axes, x, y, spread, "ReLAX-Global", Style(OKABE_ITO[0], "o", ()))
+        _band(axes, x, y, spread, "ReLAX-Global", STYLES[OURS])
         axes.set_xscale("log")
         axes.set_xlim(LAMBDAS[0] / 2, LAMBDAS[-1] * 2)
         _finish(axes, "λ", name, share=column == "validity")
@@ -81,15 +105,14 @@ def pretraining_effect(table: pd.DataFrame) -> "Figure":
     """Validity of Local against the seconds of generation, with Global's weights and from scratch."""
     figure = _figure((PANEL[0] * 1.3, PANEL[1] * 1.1))
     axes = figure.subplots()
-    for number, method in enumerate(("pretrained", "from scratch")):
+    for method, style in series_styles(("pretrained", "from scratch")).items():
         mine = table[table["method"] == method]
         steps = sorted(set(mine["setting"].astype(int)))
         parts = [mine[mine["setting"].astype(int) == count] for count in steps]
         x = [by_seed(part, "explain_seconds").mean for part in parts]
         values = [by_seed(part, "validity") for part in parts]
-        style = Style(OKABE_ITO[number], "os"[number], (() if number == 0 else (6, 2)))
         spread = np.nan_to_num([value.deviation for value in values])
-        _line(axes, x, [value.mean for value in values], spread, method, style)
+        _band(axes, x, [value.mean for value in values], spread, method, style)
         for count, across, value in zip(steps, x, values, strict=True):
             axes.annotate(str(count), (across, value.mean), (4, -11), textcoords="offset points", fontsize=7, color=INK)
     _finish(axes, "seconds of generation (numbers: steps of fine-tuning)", "validity", low=0.5)
@@ -113,8 +136,8 @@ def ablation_effect(table: pd.DataFrame) -> "Figure":
                 band = [max(base.low, 0.0), min(base.high, 1.0)]
                 axes.fill_between(band, height - 0.5, height + 0.5, color=FAINT, alpha=0.6, linewidth=0)
             if np.isfinite(value.low):
-                axes.plot([max(value.low, 0.0), min(value.high, 1.0)], [height] * 2, color=OKABE_ITO[0], linewidth=2)
-            axes.plot(value.mean, height, "o", color=OKABE_ITO[0], markersize=5)
+                axes.plot([max(value.low, 0.0), min(value.high, 1.0)], [height] * 2, color=STYLES[OURS].colour, linewidth=2)
+            axes.plot(value.mean, height, "o", color=STYLES[OURS].colour, markersize=5)
         axes.set_yticks(range(len(names)), names)
         axes.set_ylim(len(names) - 0.5, -0.5)
         _finish(axes, "validity of the policy alone", "", vertical=False)
@@ -131,13 +154,12 @@ def unit_effect(regression: pd.DataFrame) -> "Figure":
     global_ = alone if full else searched
     units = list(dict.fromkeys(task.split(" ")[2] for task in global_["task"]))
     for axes, column in zip(figure.subplots(1, 2), ("validity", "L0"), strict=True):
-        for number, unit in enumerate(units):
+        for unit, style in series_styles(units).items():
             mine = global_[global_["task"].str.endswith(unit)]
             shifts = sorted({float(task.split(" ")[1]) for task in mine["task"]})
             values = [by_seed(mine[mine["task"] == f"boston/mlp {shift} {unit}"], column) for shift in shifts]
-            style = Style(OKABE_ITO[number], "os^"[number], ((), (6, 2), (2, 2))[number])
             spread = np.nan_to_num([value.deviation for value in values])
-            _line(axes, shifts, [value.mean for value in values], spread, unit, style)
+            _band(axes, shifts, [value.mean for value in values], spread, unit, style)
         name = "validity" if column == "validity" else "features changed"
         _finish(axes, "δ", name, share=column == "validity", low=0.5)
         of = "agent alone" if full else "default search"
@@ -151,32 +173,27 @@ def unit_effect(regression: pd.DataFrame) -> "Figure":
 def _measured(part: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """The methods that ran, ReLAX last so that it lies on top."""
     ran = part[(part["state"] != "skipped") & part["cap"].notna()]
-    order = sorted(dict.fromkeys(ran["method"]), key=lambda name: (name.startswith("relax"), name in NOT_IN_THE_PAPER))
+    order = sorted(dict.fromkeys(ran["method"]), key=lambda name: (name.startswith("relax"), name == OURS))
     return [(name, ran[ran["method"] == name]) for name in order]
 
 
-def _panels(frame: pd.DataFrame, draw: Any, title: str) -> "Figure":
-    tasks = list(dict.fromkeys(frame["task"]))
-    across, down = min(ACROSS, len(tasks)), -(-len(tasks) // ACROSS)
-    figure = _figure((PANEL[0] * across, PANEL[1] * down + 0.8))
-    panels = figure.subplots(down, across, squeeze=False)
-    handles: dict[str, Any] = {}
-    for axes, task in zip(panels.flat, tasks, strict=False):
-        draw(axes, frame[frame["task"] == task])
-        axes.set_title(f"{title}: {task}", fontsize=10, color=INK)
-        handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-    for position in range(len(tasks), panels.size):
-        panels.flat[position].set_visible(False)
-    shown = [handles[name] for name in STYLES if name in handles]
-    figure.legend(handles=shown, loc="outside upper center", ncols=5, fontsize=8, labelcolor=INK, frameon=False)
-    return figure
+def _line(axes: "Axes", x: Any, y: Any, method: str) -> list[Any]:
+    """The points of a method joined by a line; the agent alone is hollow and dotted beside the default search.
+
+    ReLAX-Global lies broad and pale under the others: what ties with it is still seen.
+    """
+    style, alone = STYLES[base_name(method)], method.endswith(ALONE)
+    look: dict[str, Any] = {"color": style.colour, "marker": style.marker, "markersize": 4.5}
+    look |= {"linestyle": ":" if alone else style.line, "linewidth": 5.0 if method == OURS else 1.5}
+    look |= {"alpha": 0.5} if method == OURS else {}
+    look |= {"markerfacecolor": (style.colour, 0.15)} if alone else {}
+    return list(axes.plot(x, y, label=method, zorder=2 if method == OURS else 3, **look))
 
 
-def _line(axes: "Axes", x: Any, y: Any, spread: Any, label: str, style: Style) -> None:
+def _band(axes: "Axes", x: Any, y: Any, spread: Any, label: str, style: Style) -> None:
     """Points joined by a line, with a band of one standard deviation."""
-    broad = 2.4 if label.startswith("relax") else 1.4
     look: dict[str, Any] = {"color": style.colour, "linestyle": style.line, "marker": style.marker}
-    axes.plot(x, y, label=label, linewidth=broad, markersize=4.5, **look)
+    axes.plot(x, y, label=label, linewidth=1.6, markersize=4.5, **look)
     low, high = np.asarray(y) - spread, np.asarray(y) + spread
     axes.fill_between(x, low, high, color=style.colour, alpha=0.12, linewidth=0)
 

@@ -1,0 +1,207 @@
+"""`growing-spheres`: the nearest row that turns the model in ever wider shells around a query (Laugel et al., 2017).
+
+Written from the paper. Generation (its algorithm 1): rows are drawn evenly in a ball around the query; while some meet
+the goal, the ball is halved; then shells of the same width are laid around it, one after another, until rows of one do,
+and the nearest of these is taken. Sparsification (algorithm 2): its smallest change is undone, then the next, until one
+cannot be.
+
+Where this departs from the paper: lengths are in standard deviations, divided by the price of a feature, since features
+of a table do not share a unit; a feature that may move only one way is drawn on that side; rows are moved onto the
+user's grid and within the constraints before the model is asked. The paper's features are numbers: here, in a shell of
+radius r, so many categories are drawn anew that r of them are expected, half of them at most. Where `max_changes` is
+less than there are features, each row drawn changes only that many of them, a random choice. The paper draws n rows a
+shell and names no number; its authors' program has 10,000, here it is 300, all queries side by side.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from relax_plugin.arrays import Booleans, Floats, Integers, Values
+from relax_plugin.base import CounterfactualExplainer, Supports, real_number, whole_number
+from relax_plugin.features import FeatureSpace
+from relax_plugin.goal import Goal
+from relax_plugin.problem import Problem, Proposals
+from relax_plugin.search.diverse import fill_slots
+from relax_plugin.wishes.plausibility import Plausible
+
+MOST_SAMPLES = 1_000_000
+LEAST_RADIUS, MOST_RADIUS = 1e-9, 1e6  # standard deviations
+HALVINGS = 30  # of the first ball: then it is narrower than single precision can tell
+SHELLS = 60  # at most; there are fewer where the widest one reaches every corner of what is allowed
+MOST_CATEGORIES = 0.5  # share of the categories that are drawn anew
+CHUNK_CELLS = 4_000_000  # numbers in the rows that are drawn at once: bounds the memory
+
+
+class GrowingSpheres(CounterfactualExplainer):
+    """Rows drawn around the query, nearer and nearer or farther and farther, then as few of their changes as it takes.
+
+    Needs labels only, and no training rows but for their standard deviations. Expect some hundred model rows for each
+    shell of a query.
+
+    Parameters
+    ----------
+    model, space, goal, max_changes, plausible, seed
+        As for every explainer. With `max_changes` the rows drawn change no more features than that.
+    samples : int
+        Rows drawn in each ball and shell (the paper's n).
+    radius : float
+        Of the first ball, and width of the shells if nothing is found in it (the paper's η), in standard deviations.
+    """
+
+    supports = Supports(
+        paper="Laugel, Lesot, Marsala, Renard, Detyniecki: Inverse Classification for Comparison-based "
+        "Interpretability in Machine Learning, 2017, https://arxiv.org/abs/1712.08443",
+        tier="reproduced in part",
+        evidence="the shells are filled evenly, and on a linear model the row found is nearly the nearest there is: "
+        "tests/baselines/test_growing_spheres.py; none of the paper's numbers was compared",
+    )
+
+    def __init__(
+        self,
+        model: Any,
+        space: FeatureSpace | None = None,
+        *,
+        goal: Goal | None = None,
+        max_changes: int | None = None,
+        plausible: Plausible = None,
+        samples: int = 300,
+        radius: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(model, space, goal=goal, max_changes=max_changes, plausible=plausible, seed=seed)
+        self.samples = samples
+        self.radius = radius
+
+    def _fit(self, values: Values, rng: np.random.Generator) -> None:
+        """Nothing is learned but the space."""
+
+    def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
+        seed = int(rng.integers(2**32))
+
+        def solve(part: Problem) -> Proposals:
+            made = Proposals.empty(part, 1)
+            size = max(1, CHUNK_CELLS // (int(self.samples) * part.start.shape[1]))
+            for index, piece in part.parts(size):
+                search = _Shells(piece, int(self.samples), float(self.radius), np.random.default_rng(seed))
+                values, met = search.run()
+                some = np.flatnonzero(met)
+                values[some] = sparsified(piece, values[some], some)
+                made.values[index, 0], made.offered[index, 0] = values, met
+            made.stage[made.offered] = "sphere"
+            return made
+
+        made = fill_slots(problem, n, solve)
+        made.note[:] = "none was found among the rows drawn in shells up to the farthest that is allowed"
+        return made
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        real_number("samples", whole_number("samples", self.samples, 1), 1, MOST_SAMPLES)
+        real_number("radius", self.radius, LEAST_RADIUS, MOST_RADIUS)
+
+
+class _Shells:
+    """The balls and shells of many queries, side by side.
+
+    Every query is given the same random numbers, so that its answer does not depend on which others are explained with
+    it.
+    """
+
+    def __init__(self, problem: Problem, samples: int, radius: float, rng: np.random.Generator) -> None:
+        self.problem, self.samples, self.radius, self.rng = problem, samples, radius, rng
+        space = problem.space
+        self.unit = space.scale / space.prices
+        self.origin = np.where(problem.start == space.missing_codes, space.mean, problem.start)
+        self.low, self.high = problem.span
+        self.numbers = ~space.is_categorical & (self.low < self.high)  # (queries, features) that may move
+        self.categories = space.is_categorical & ~np.broadcast_to(problem.limits.frozen, problem.start.shape)
+        away = np.maximum(np.abs(self.low - self.origin), np.abs(self.high - self.origin)) / self.unit
+        reach = np.sqrt(np.square(np.where(self.numbers, away, 0.0)).sum(axis=1))
+        self.reach = np.maximum(reach, self.categories.sum(axis=1))  # the widest shell that can bring anything new
+
+    def run(self) -> tuple[Floats, Booleans]:
+        """The nearest row of the first shell that has one for each query, and whether there is one."""
+        queries = len(self.problem)
+        values, met = self.problem.start.copy(), np.zeros(queries, dtype=bool)
+        inner, width = np.zeros(queries), np.full(queries, self.radius)
+        active = np.arange(queries)
+        for _ in range(HALVINGS):  # algorithm 1: the ball is halved while it has rows that meet the goal
+            found = self._draw(active, inner, width, values, met)
+            active = active[found]
+            if len(active) == 0:
+                break
+            width[active] /= 2
+        inner, active = width.copy(), np.arange(queries)  # algorithm 1: from the ball that has none outwards
+        for _ in range(SHELLS):
+            active = active[inner[active] < self.reach[active]]
+            if len(active) == 0:
+                break
+            self._draw(active, inner, inner + width, values, met)
+            inner[active] += width[active]
+            active = active[~met[active]]  # one of a ball that was halved is good enough where its shell has none
+        return values, met
+
+    def _draw(self, active: Integers, inner: Floats, outer: Floats, values: Floats, met: Booleans) -> Booleans:
+        """Put the nearest row of each query's shell that meets the goal in its place; says whether there is one."""
+        rows = self.rows(active, inner[active], outer[active])
+        owner = np.repeat(active, self.samples)
+        good = np.flatnonzero((rows != self.problem.start[owner]).any(axis=1))
+        hit, _ = self.problem.judge(rows[good], owner[good]) if len(good) else (np.zeros(0, dtype=bool), None)
+        rows, owner = rows[good[hit]], owner[good[hit]]
+        away = np.square(self.problem.space.distances(rows, self.problem.start[owner])).sum(axis=1)
+        order = np.lexsort((away, owner))
+        best = order[np.unique(owner[order], return_index=True)[1]]
+        values[owner[best]], met[owner[best]] = rows[best], True
+        return np.isin(active, owner)
+
+    def rows(self, active: Integers, inner: Floats, outer: Floats) -> Values:
+        """Rows drawn evenly between two radii of each query, within the limits (queries * samples, features)."""
+        shape = (len(active), self.samples, self.origin.shape[1])
+        moves = self._chosen(active)
+        direction = np.where(moves & self.numbers[active][:, None], self.rng.normal(size=shape[1:]), 0.0)
+        one_way = np.where(self.low >= self.origin, 1.0, np.where(self.high <= self.origin, -1.0, 0.0))[active][:, None]
+        direction = np.where(one_way == 0.0, direction, one_way * np.abs(direction))
+        length = np.sqrt(np.square(direction).sum(axis=2, keepdims=True))
+        dimensions = np.maximum((direction != 0).sum(axis=2), 1)
+        between = (inner / outer)[:, None] ** dimensions  # evenly by volume, whatever the number of dimensions
+        share = self.rng.random(self.samples)
+        away = outer[:, None] * (between + share * (1.0 - between)) ** (1.0 / dimensions)
+        moved = away[..., None] * direction / np.where(length > 0, length, 1.0) * self.unit
+        rows = np.where(direction != 0, self.origin[active][:, None] + moved, self.problem.start[active][:, None])
+        rows = self._with_categories(rows, active, moves, outer).reshape(-1, shape[2])
+        return self.problem.within_limits(rows, np.repeat(active, self.samples))
+
+    def _chosen(self, active: Integers) -> Booleans:
+        """Which features each row may change: all, or as many as may be changed, drawn among those that can."""
+        able = self.numbers[active] | self.categories[active]
+        lot = np.where(able[:, None], self.rng.random((self.samples, able.shape[1])), np.inf)
+        rank = np.argsort(np.argsort(lot, axis=2), axis=2)
+        return np.asarray((rank < self.problem.max_changes) & able[:, None])
+
+    def _with_categories(self, rows: Floats, active: Integers, moves: Booleans, outer: Floats) -> Floats:
+        """The rows with some of their categories drawn anew: as many as the shell is wide."""
+        space = self.problem.space
+        count = np.maximum((moves & self.categories[active][:, None]).sum(axis=2), 1)
+        chance = np.minimum(outer[:, None] / count, MOST_CATEGORIES)
+        for j in np.flatnonzero(space.is_categorical):
+            drawn = self.rng.integers(max(len(space.features[j].categories), 1), size=self.samples)
+            anew = (self.rng.random(self.samples) < chance) & moves[..., j]
+            rows[..., j] = np.where(anew, drawn, rows[..., j])
+        return rows
+
+
+def sparsified(problem: Problem, values: Values, owner: Integers) -> Values:
+    """Algorithm 2: undo the smallest change, and the next, until the goal would be missed; all rows side by side."""
+    values, start = values.copy(), problem.start[owner]
+    active = np.flatnonzero((values != start).sum(axis=1) > 1)
+    while len(active):
+        away = problem.space.distances(values[active], start[active])
+        smallest = np.argmin(np.where(values[active] != start[active], away, np.inf), axis=1)
+        trial = values[active]
+        trial[np.arange(len(active)), smallest] = start[active, smallest]
+        met, _ = problem.judge(trial, owner[active])
+        values[active[met]] = trial[met]
+        active = active[met]
+        active = active[(values[active] != start[active]).sum(axis=1) > 1]
+    return values

@@ -1,0 +1,114 @@
+"""The tables of the field: docs/results/field, the kept rows of `relax-plugin bench --suite field`."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from markdown_table import markdown, runs
+
+from relax_plugin.evaluation.kept_rows import FILE as FIELD_FILE
+from relax_plugin.evaluation.kept_rows import noted_run, read_kept_rows
+from relax_plugin.evaluation.pairs import paired
+from relax_plugin.evaluation.ranks import SCORES, by_task, critical_difference, friedman, ranked
+from relax_plugin.evaluation.suites import FIELD
+from relax_plugin.evaluation.tables import failures
+
+FIELD_ROWS = Path(__file__).resolve().parent / "results" / "field"
+FIELD_COMMAND = "relax-plugin bench --suite field --output .bench/field --keep docs/results/field"
+OURS = "relax-global"
+
+
+def of_the_field(table: Callable[[pd.DataFrame], str]) -> Callable[[], str]:
+    """A table of the field's rows; until it was run, the command that does."""
+
+    def filled_in() -> str:
+        if not (FIELD_ROWS / FIELD_FILE).exists():
+            return f"Not measured yet: `{FIELD_COMMAND}`."
+        return table(field_rows())
+
+    return filled_in
+
+
+@cache
+def field_rows() -> pd.DataFrame:
+    return read_kept_rows(FIELD_ROWS)
+
+
+def field_means(rows: pd.DataFrame) -> str:
+    """Each score of each method, the mean over the tasks that it applies to, and their number."""
+    tables = {score.name: by_task(rows, score) for score in SCORES}
+    ran = tables["valid"].notna().sum()
+    order = ranked(tables["changes"], high=False).mean().sort_values()
+    methods = [*order.index, *(name for name in ran.index if name not in order.index)]
+    cells = [
+        [f"`{name}`", f"{ran[name]}", *(field_number(tables[score.name][name].mean(), score.name) for score in SCORES)]
+        for name in methods
+    ]
+    return markdown(["method", "tasks", *(f"{score.name}" for score in SCORES)], cells)
+
+
+def field_number(value: float, score: str) -> str:
+    if not np.isfinite(value):
+        return "none"
+    return f"{value:,.0f}" if score == "model rows" else f"{value:.2f}" if score == "changes" else f"{value:.3f}"
+
+
+def field_ranks(rows: pd.DataFrame) -> str:
+    """Mean ranks over tasks of the methods that apply to all of them, with what chance may do."""
+    made = {score.name: ranked(by_task(rows, score), high=score.high) for score in SCORES}
+    order = made["changes"].mean().sort_values()
+    cells = [[f"`{name}`", *(f"{table[name].mean():.2f}" for table in made.values())] for name in order.index]
+    tests = [f"{name} p = {friedman(table)[1]:.2g}" for name, table in made.items()]
+    tasks = len(made["changes"])
+    parts = [markdown(["method", *made], cells)]
+    parts.append(
+        f"{tasks} tasks, {len(order)} methods. By the Nemenyi test two mean ranks that differ by less than "
+        f"{critical_difference(len(order), tasks):.2f} may do so by chance (5 %). Friedman's test: {', '.join(tests)}."
+    )
+    pictures = [f"![Critical differences: {name}](field/{name}.svg)" for name in ("changes", "plausible", "lasting")]
+    return "\n\n".join([*parts, *pictures])
+
+
+def field_pairs(rows: pd.DataFrame) -> str:
+    """ReLAX against each other method, query by query of the same seeds, with the tasks where it is behind."""
+    lines = []
+    scores = [score for score in SCORES if score.name in ("valid", "changes", "plausible", "lasting")]
+    for other in dict.fromkeys(rows["method"]):
+        if other == OURS:
+            continue
+        cells = []
+        for score in scores:
+            found = paired(rows, OURS, str(other), score)
+            count = {what: sum(one.outcome == what for one in found) for what in ("better", "tied", "worse")}
+            lost = ", ".join(one.task for one in found if one.outcome == "worse")
+            cells.append(f"{count['better']} / {count['tied']} / {count['worse']}" + (f" ({lost})" if lost else ""))
+        lines.append([f"`{other}`", *cells])
+    heading = f"`{OURS}` against: better / tied / worse (where)"
+    return markdown([heading, *(score.name for score in scores)], lines)
+
+
+def field_failures(rows: pd.DataFrame) -> str:
+    """What did not run, and why."""
+    lost = failures(rows).groupby(["method", "task", "state", "reason"], sort=False)["seed"].agg(list).reset_index()
+    if lost.empty:
+        return "Every run ended with results."
+    cells = [
+        [f"`{one.method}`", one.task, ", ".join(map(str, one.seed)), one.state, one.reason] for one in lost.itertuples()
+    ]
+    return markdown(["method", "task", "seeds", "state", "reason"], cells)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "field-means": of_the_field(field_means),
+    "field-ranks": of_the_field(field_ranks),
+    "field-pairs": of_the_field(field_pairs),
+    "field-failures": of_the_field(field_failures),
+    "field-run": of_the_field(lambda _: runs(noted_run(FIELD_ROWS).read())),
+    "field-suite": lambda: (
+        f"{len(FIELD.tasks)} tasks ({', '.join(FIELD.tasks)}), {len(FIELD.methods)} methods, {FIELD.seeds} seeds, the "
+        f"first {FIELD.rows} test rows of each, at most {FIELD.max_changes} changes, {FIELD.limit:g} s for fit and "
+        "explain of one method on one task and seed; whoever takes longer has solved nothing there."
+    ),
+}

@@ -1,0 +1,210 @@
+"""Tables of what the scripts beside this file have measured: each stores its lines in docs/results, by its own name."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from markdown_table import markdown
+
+from relax_plugin.registry import BUILT_IN, explainer_class
+from relax_plugin.supports import TIERS
+
+RESULTS = Path(__file__).resolve().parent / "results"
+REAL_TABLES = RESULTS / "real_tables.csv"
+LASTING = RESULTS / "lasting.csv"
+CALIBRATION = RESULTS / "calibration.csv"
+NETWORKS = RESULTS / "networks.csv"
+HOSTS = RESULTS / "hosts"  # tests/hosts/own_tests_of_*.py
+WALK = RESULTS / "walk.csv"
+LARGE_TABLES = RESULTS / "large_tables.csv"
+OTHERS = RESULTS / "others.csv"
+TREECF = RESULTS / "treecf.csv"  # tests/hosts/against_treecf.py
+
+
+def real_tables() -> str:
+    """Where greedy search misses what can be found, of all tables, models and goals that were looked at."""
+    lines = pd.read_csv(REAL_TABLES)
+    every = ["table", "model", "goal"]
+    again = lines.groupby(every)["seed"].transform("size") > 1
+    means = lines[again].drop(columns="seed").groupby(every, sort=False).mean().reset_index()
+    least = lines.loc[again & (lines["seed"] == 0), "greedy: unsolved, though there is an answer"].min()
+    told = (
+        f"Looked at: {(lines['seed'] == 0).sum()} combinations of {lines['table'].nunique()} tables, "
+        f"{lines['model'].nunique()} models and {lines['goal'].nunique()} goals, {lines['rows'].max()} rows each. In "
+        f"{len(means)} of them greedy search left a share of {least:g} or more unsolved though there was an answer; "
+        f"these were looked at in {lines['seed'].nunique()} splits. Shares of rows left unsolved, means over splits:"
+    )
+    names = ("greedy", "nearest-ct", "without agent", "untrained agent", "by default", "trained agent")
+    shares = means[[f"{name}: unsolved" for name in names]].map("{:.3f}".format)
+    cells = [[", ".join(of), *told_of] for of, told_of in zip(means[every].values, shares.values, strict=True)]
+    return f"{told}\n\n{markdown(['table, model, goal', *names], cells)}"
+
+
+def lasting() -> str:
+    """How many answers still hold when the model is fitted again, by what was asked of them."""
+    lines = pd.read_csv(LASTING)
+    means = lines.groupby(["task", "way"], sort=False)[["validity", "lasts", "changes", "rows"]].mean().reset_index()
+    told = (
+        f"{lines['task'].nunique()} tasks, {lines['seed'].nunique()} seeds; *lasts* is the share of answers that still "
+        "hold for models fitted again on bootstrap samples, which no search has seen:"
+    )
+    cells = []
+    for row in means.itertuples():
+        numbers = [f"{row.validity:.3f}", f"{row.lasts:.3f}", f"{row.changes:.2f}", f"{row.rows:.1f}"]
+        way = f"`{row.way}`" if "=" in row.way else row.way
+        cells.append([row.task, way, *("none" if number == "nan" else number for number in numbers)])
+    return f"{told}\n\n{markdown(['task', 'asked for', 'valid', 'lasts', 'features', 'model rows a query'], cells)}"
+
+
+def tiers() -> str:
+    """How far each method is that of its paper, and by what that is known."""
+    lines: dict[tuple[str, str], list[str]] = {}
+    for name in BUILT_IN:
+        supports = explainer_class(name)[0].supports
+        if supports.tier:
+            lines.setdefault((supports.tier, supports.evidence), []).append(f"`{name}`")
+    order = sorted(lines, key=lambda line: TIERS.index(line[0]))
+    cells = [[", ".join(lines[tier, evidence]), tier, evidence] for tier, evidence in order]
+    return markdown(["method", "tier", "evidence"], cells)
+
+
+def calibration() -> str:
+    """On how many rows a method gives the counterfactuals of its authors' package."""
+    lines = pd.read_csv(CALIBRATION)
+    cells = []
+    for _, line in lines.iterrows():
+        pairs = [f"{line[what]:.2f} / {line[f'{what}, theirs']:.2f}" for what in ("valid", "changes", "distance")]
+        method = f"`{line['method']}:{line['options']}`"
+        cells.append([method, line["against"], line["task"], f"{line['rows']}", f"{line['same']:.0%}", *pairs])
+    return markdown(
+        ["method", "against", "task", "rows", "the same, cell by cell", "valid", "features changed", "L1"], cells
+    )
+
+
+def large_tables() -> str:
+    """Rows a second and memory of runs in parts, by effort and processes, with the load of the machine at the time."""
+    lines = pd.read_csv(LARGE_TABLES)
+    cells = []
+    for _, line in lines.iterrows():
+        own = [line["effort"], f"{line['rows']:,}", line["processes"], f"{line['solved']:.3f}"]
+        paces = [f"{line[name]:,.0f}" for name in ("rows a second", "rows a CPU second")]
+        memory = [f"{line[name]:,.0f}" for name in ("MiB of a worker", "MiB of the largest")]
+        cells.append([*own, *paces, *memory, f"{line['load']:.1f}", line["measured"][:10]])
+    headings = ["effort", "rows", "processes", "solved", "rows a second", "rows a CPU second"]
+    headings += ["MiB of a worker", "MiB of the largest process", "load", "measured"]
+    told = (
+        f"wave2/xgb on {', '.join(lines['machine'].unique())}, from the end of the fit to the last part; of the later "
+        "lines of an effort, whose explainer was saved by the first, from the start of the command. Rows a second are "
+        "of the clock: where the load is above the number of cores, others had most of the machine, and rows a CPU "
+        "second tell more."
+    )
+    return f"{told}\n\n{markdown(headings, cells)}"
+
+
+def networks() -> str:
+    """How many proofs about networks end in time, and what they say."""
+    lines = pd.read_csv(NETWORKS)
+    limits = sorted(lines["limit"].unique())
+    cells = []
+    for (question, task), some in lines.groupby(["question", "task"], sort=False):
+        at = {limit: some[some["limit"] == limit] for limit in limits}
+        last = at[limits[-1]]
+        shares = [f"{at[limit]['proved'].mean():.0%}" for limit in limits]
+        nearest = [f"{at[limit]['closest'].mean():.0%}" for limit in limits]
+        changes = f"{last.loc[last['changes'] > 0, 'changes'].mean():.2f}"
+        spent = [f"{last['seconds'].median():.2f}", f"{some['load'].mean():.1f}"]
+        cells.append([question, task, len(last), *shares, *nearest, changes, *spent])
+    told = [f"{limit:g} s" for limit in limits]
+    headings = ["proved", "task", "rows", *(f"proved in {limit}" for limit in told)]
+    headings += [*(f"and the closest, in {limit}" for limit in told), "features", "median s", "load"]
+    return f"{markdown(headings, cells)}\n\nWall clock of one thread; the load is that of two cores."
+
+
+def hosts_table() -> str:
+    """What became of the tests and the documentation of other toolkits with our class in place of theirs, by file."""
+    lines, told = [], []
+    for path in sorted(HOSTS.glob("*.csv")):
+        tests = pd.read_csv(path)
+        tests = tests.assign(file=tests["test"].str.partition("::")[0], own=tests.get("own", "unknown"))
+        tests = tests[tests["outcome"] != "skipped"]
+        for (host, release, file), some in tests.groupby(["host", "version", "file"], sort=False):
+            numbers = [len(some), (some["outcome"] == "passed").sum(), (some["own"] == "passed").sum()]
+            own = numbers[2] if (some["own"] != "unknown").all() else "not run"
+            lines.append([f"{host} {release}", f"`{file}`", *numbers[:2], own, (~some["touched"]).sum()])
+        for kind, some in tests.groupby(
+            np.where(tests["file"].str.endswith(".py"), "tests", "blocks of documentation")
+        ):
+            passed, untouched = (some["outcome"] == "passed").sum(), (~some["touched"]).sum()
+            told.append(f"of {len(some)} {kind} of {host} {passed} pass, and {untouched} never touch our class")
+    headings = ["host", "file", "tests", "pass with our class", "with its own", "never touch ours"]
+    return f"{markdown(headings, lines)}\n\nSkipped ones apart, {'; '.join(told)}."
+
+
+def walked() -> str:
+    """The commands of the first five minutes, with the seconds that each took."""
+    lines, about = pd.read_csv(WALK), json.loads(WALK.with_suffix(".json").read_text(encoding="utf-8"))
+    rows = [[f"`{line.command}`", f"{line.seconds:.1f}"] for line in lines.itertuples()]
+    total = lines["seconds"].sum()
+    told = f"On {about['date']}, with Python {about['python']} on {about['cores']} cores that were not idle: on average"
+    told += f" {about['others']} programs ran or waited. What a person reads and types comes on top."
+    table = markdown(["command", "seconds"], [*rows, ["together", f"{total:.1f} ({total / 60:.1f} minutes)"]])
+    return f"{table}\n\n{told}"
+
+
+def others() -> str:
+    """What FastAR published, and what our methods do on the same tables."""
+    lines = pd.read_csv(OTHERS)
+    cells = []
+    for _, line in lines.iterrows():
+        published = line["source"] == "published"
+        method = line["method"] if published else f"`{line['method']}`"
+        rows = "" if published else f"{line['refused']:,.0f}"
+        seconds = shown(line["seconds"] + (0.0 if published else line["fit seconds"]), "{:,.1f}")
+        changes = shown(line["changes"], "{:.2f}")
+        cells.append([line["table"], method, rows, f"{100 * line['validity']:.2f}", changes, seconds])
+    return markdown(["table", "method", "rows refused", "valid, %", "features changed", "seconds, fit included"], cells)
+
+
+def against_treecf() -> str:
+    """treecf and ReLAX on the same queries."""
+    lines = pd.read_csv(TREECF)
+    cells = []
+    for _, line in lines.iterrows():
+        if isinstance(line.get("note"), str):
+            cells.append([line["model"], line["method"], line["note"], *[""] * 6])
+            continue
+        proved = line["proved closest"] if np.isfinite(line["proved closest"]) else line["proved fewest"]
+        kind = "closest" if np.isfinite(line["proved closest"]) else "fewest"
+        wrong = shown(line["region points wrong"], "{:,.0f}") + " of " + shown(line["region points"], "{:,.0f}")
+        cells.append(
+            [
+                *(line["model"], line["method"], shown(line["valid"], "{:.3f}")),
+                *(shown(line["changes"], "{:.2f}"), shown(line["distance"], "{:.2f}")),
+                *(shown(line["ms a query"], "{:,.1f}"), shown(line["ms a single query"], "{:,.1f}")),
+                f"{kind}: {proved:.0%}" if np.isfinite(proved) else "",
+                wrong if np.isfinite(line["region points"]) else "",
+            ]
+        )
+    headings = ["model", "method", "valid", "features changed", "L1", "CPU ms a query", "one by one", "proved"]
+    return markdown([*headings, "wrong points of regions"], cells)
+
+
+def shown(value: float, form: str) -> str:
+    """A number as text; nothing where there is none."""
+    return form.format(value) if np.isfinite(value) else ""
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "real-tables": real_tables,
+    "lasting": lasting,
+    "networks": networks,
+    "hosts": hosts_table,
+    "walk": walked,
+    "tiers": tiers,
+    "calibration": calibration,
+    "large-tables": large_tables,
+    "others": others,
+    "treecf": against_treecf,
+}

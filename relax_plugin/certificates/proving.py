@@ -1,0 +1,160 @@
+"""Proofs done again: every row that could refute a claim is put to the model's own `predict`, if they are few enough.
+
+None of the provers' code is used: neither leaves nor boxes, only rows and answers.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from relax_plugin.arrays import Array, Floats, Values
+from relax_plugin.certificates.allowed import allowed_of
+from relax_plugin.certificates.enumerated import thresholds_of, values_of
+from relax_plugin.certificates.native import Native, Said, hopeless, meets
+from relax_plugin.errors import CertificateError
+from relax_plugin.evaluation import metrics
+from relax_plugin.evaluation.whole_rows import WholeRows
+from relax_plugin.features import FeatureSpace, Rows
+from relax_plugin.goal import Goal
+from relax_plugin.results import taken
+from relax_plugin.wishes.asked import Asked
+
+CLOSE = 1e-9  # relative difference of distances that is rounding
+BATCH = 20_000  # rows that the model is asked at once
+
+
+@dataclass(frozen=True)
+class Question:
+    """One query and what is asked of it, for a proof."""
+
+    space: FeatureSpace
+    asked: Asked | None
+    goal: Goal
+    native: Native
+    model: Any
+    query: Rows  # one row
+    start: Values  # (features,)
+    before: Said
+
+    def cost(self, values: Values) -> Floats:
+        """Standardised L1 at the space's prices, counted by the judge's code."""
+        prices = {feature.name: feature.cost for feature in self.space.features}
+        return metrics.cost(self.space, prices, np.broadcast_to(self.start, values.shape), values)
+
+    def refuting(self, values: Values) -> tuple[Array, Array]:
+        """Positions of the rows that meet the goal and keep every rule, and of those that only meet the goal."""
+        owner = np.zeros(len(values), dtype=np.int64)
+        start = np.repeat(self.start[None, :], len(values), axis=0)
+        rows = self.space.restore(values, taken(self.query, owner), start)
+        scores = self.goal.min_probability is not None or self.goal.raise_by is not None
+        met = np.flatnonzero(meets(self.goal, self.before, self.native.ask(rows, scores=scores)))
+        if len(met) == 0 or not self.space.rules:
+            return met, met[:0]
+        frame, query = self.space.frame(rows).iloc[met], self.space.frame(taken(self.query, owner[met]))
+        kept = WholeRows(self.space, query, frame).broken_rules() == 0
+        return met[kept], met[~kept]
+
+
+def shown_again(question: Question, claim: str, changes: int, distance: float, most_rows: int) -> tuple[bool, str]:
+    """Whether a claim could be shown again, and how, or why not; refused if a row refutes it.
+
+    Parameters
+    ----------
+    question : Question
+    claim : "fewest", "closest" or "impossible"
+    changes, distance : of the answer
+    most_rows : int
+        That the model may be asked.
+    """
+    if claim == "impossible" and hopeless(question.goal, question.before):
+        return True, "a probability above 1 is wanted"
+    if claim == "fewest" and changes == 1:
+        return True, "a counterfactual changes something, and the query itself does not meet the goal"
+    cuts = thresholds_of(question.model, question.space)
+    options, complete = [], True
+    for j, allowed in enumerate(allowed_of(question.space, question.asked)):
+        found = values_of(allowed, float(question.start[j]), None if cuts is None else cuts[j])
+        if found is None:
+            name = allowed.feature.name
+            return False, f"only recorded: the values of feature {name!r} cannot be gone through one by one"
+        options.append(found[0])
+        complete &= found[1]
+    most = question.asked.max_changes if question.asked is not None else len(options)
+    sizes = range(1, (most if claim == "impossible" else changes - 1) + 1)
+    tasks = [(size, options) for size in sizes]
+    if claim == "closest":
+        tasks.append((changes, _nearer(question, options, distance)))
+    needed = sum(_count(parts, size) for size, parts in tasks)
+    if needed > most_rows:
+        return False, f"only recorded: it would take {needed} rows of the model, and {most_rows} are allowed"
+    asked = unruly = 0
+    for size, parts in tasks:
+        for batch in _batches(_sets(question.start, parts, size)):
+            if claim == "closest" and size == changes:
+                batch = batch[question.cost(batch) < distance * (1 - CLOSE)]
+                if len(batch) == 0:
+                    continue
+            refuting, against_rules = question.refuting(batch)
+            asked, unruly = asked + len(batch), unruly + len(against_rules)
+            if len(refuting):
+                _refuse(question, batch[refuting[0]], claim, size)
+    if unruly and not complete:
+        return False, f"only recorded: {unruly} rows meet the goal against a rule, and others like them may keep it"
+    kind = "every row" if complete else "a row on each side of every threshold"
+    return True, f"{kind} that could refute it was put to the model's own predict: {asked} rows"
+
+
+def _nearer(question: Question, options: list[Floats], distance: float) -> list[Floats]:
+    """The values that cost less than the whole answer, each alone."""
+    kept = []
+    for j, values in enumerate(options):
+        rows = np.repeat(question.start[None, :], len(values), axis=0)
+        rows[:, j] = values
+        kept.append(values[question.cost(rows) < distance * (1 - CLOSE)] if len(values) else values)
+    return kept
+
+
+def _count(options: list[Floats], size: int) -> int:
+    """How many rows differ from the query in just so many features: an elementary symmetric polynomial."""
+    sums = [1] + [0] * size
+    for values in options:
+        for k in range(size, 0, -1):
+            sums[k] += sums[k - 1] * len(values)
+    return sums[size]
+
+
+def _sets(start: Values, options: list[Floats], size: int) -> Iterator[Values]:
+    free = [j for j, values in enumerate(options) if len(values)]
+    for chosen in combinations(free, size):
+        grids = np.meshgrid(*(options[j] for j in chosen), indexing="ij")
+        rows = np.repeat(start[None, :], grids[0].size, axis=0)
+        for j, grid in zip(chosen, grids, strict=True):
+            rows[:, j] = grid.ravel()
+        yield rows
+
+
+def _batches(parts: Iterator[Values]) -> Iterator[Values]:
+    held: list[Values] = []
+    for part in parts:
+        held.append(part)
+        if sum(map(len, held)) >= BATCH:
+            yield np.concatenate(held)
+            held = []
+    if held:
+        yield np.concatenate(held)
+
+
+def _refuse(question: Question, row: Values, claim: str, size: int) -> None:
+    changed = np.flatnonzero(row != question.start)
+    told = question.space.frame(question.space.restore(row[None, :], question.query, question.start[None, :]))
+    names = [column for j in changed for column in (_columns(question.space, int(j)))]
+    cells = ", ".join(f"{name!r} = {told[name].iloc[0]!r}" for name in names)
+    count = "1 feature" if size == 1 else f"{size} features"
+    raise CertificateError(f"it claims {claim!r}, but {cells} meets the goal, which changes {count}.")
+
+
+def _columns(space: FeatureSpace, j: int) -> tuple[Any, ...]:
+    return tuple(space.features[j].columns) or (space.features[j].name,)

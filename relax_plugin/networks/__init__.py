@@ -1,0 +1,1 @@
+"""Networks looked into: read as layers, bounded over boxes, and the fewest changes and least distance proved."""

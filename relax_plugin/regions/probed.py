@@ -1,0 +1,166 @@
+"""Probed regions: of any model, by asking it. Ends are found by bisection, and random rows in between are tested.
+
+Every step is one call of the model for all answers at once. Where all values of a cell are few, each is asked, and
+nothing is left to chance.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from relax_plugin.arrays import Booleans, Floats, Integers
+from relax_plugin.regions.question import Question
+from relax_plugin.regions.spans import Spans
+
+FAN = 8  # values between an answer and the end of what is allowed that are asked before bisecting
+BISECTIONS = 12  # of the gap between two of them
+ROUNDS = 4  # of random rows, as long as some are wrong
+
+
+@dataclass
+class Tested:
+    """Spans that were tested: of each cell alone, or of all together."""
+
+    spans: Spans
+    points: Integers  # rows that were asked in what was the region then,
+    wrong: Integers  # those of them that were wrong: the region was made smaller and is without them
+    proved: Booleans  # whether every value was asked
+
+
+def probe_cells(question: Question, points: int, rng: np.random.Generator) -> Tested:
+    """How far each changed cell may go, all others as delivered."""
+    spans = Spans.of_points(question.space, question.values)
+    shape = question.values.shape
+    tested = Tested(spans, np.zeros(shape, np.int64), np.zeros(shape, np.int64), question.vanished.copy())
+    _probe_categories(question, tested)
+    answer, feature = np.nonzero(question.open)
+    low, high = (end[answer, feature] for end in question.span)
+    few = _count(question, feature, low, high) <= points
+    _ask_all(question, answer[few], feature[few], tested)
+    line = Line(question, answer[~few], feature[~few], low[~few], high[~few])
+    line.find_ends()
+    line.test_inside(points, rng)
+    where = line.answer, line.feature
+    spans.low[where], spans.high[where] = line.low, line.high
+    tested.points[where], tested.wrong[where] = line.points, line.wrong
+    return tested
+
+
+def _count(question: Question, feature: Integers, low: Floats, high: Floats) -> Floats:
+    """How many values there are from low to high; infinitely many where there is no grid."""
+    step = question.space.grid.step[feature]
+    return np.where(
+        step > 0, np.rint((high - low) / np.where(step > 0, step, 1.0)) + 1, np.where(low < high, np.inf, 1)
+    )
+
+
+def _probe_categories(question: Question, tested: Tested) -> None:
+    """Every category that a changed cell may become, one row each."""
+    offsets = question.space.category_offsets
+    answer, position = np.nonzero(question.choices)
+    feature = np.searchsorted(offsets, position, side="right") - 1
+    rows = question.values[answer].copy()
+    rows[np.arange(len(rows)), feature] = position - offsets[feature]
+    own = (rows == question.values[answer]).all(axis=1)  # what was delivered has been confirmed
+    held = own.copy()
+    held[~own] = question.holds(rows[~own], answer[~own])
+    tested.spans.choices[answer, position] = held
+    np.add.at(tested.points, (answer, feature), (~own).astype(np.int64))
+    tested.proved |= question.changed & question.space.is_categorical
+
+
+def _ask_all(question: Question, answer: Integers, feature: Integers, tested: Tested) -> None:
+    """Cells of few values: each is asked, and those around the delivered one that all hold are the region."""
+    if len(answer) == 0:
+        return
+    grid = question.space.grid
+    low, high = (end[answer, feature] for end in question.span)
+    count = _count(question, feature, low, high).astype(np.int64)
+    item = np.repeat(np.arange(len(answer)), count)
+    place = np.arange(len(item)) - np.repeat(np.cumsum(count) - count, count)
+    value = grid.nearest(low[item] + place * grid.step[feature[item]], feature[item])
+    value = np.clip(value, low[item], high[item])
+    rows = question.values[answer[item]].copy()
+    delivered = rows[np.arange(len(rows)), feature[item]]
+    rows[np.arange(len(rows)), feature[item]] = value
+    held = value == delivered
+    held[~held] = question.holds(rows[~held], answer[item][~held])
+    centre, below, above = question.values[answer, feature], low.copy(), high.copy()
+    # The region ends before the nearest value on either side at which the goal does not hold.
+    last_bad, first_bad = np.full(len(answer), -np.inf), np.full(len(answer), np.inf)
+    bad = ~held
+    under, over = bad & (value < delivered), bad & (value > delivered)
+    np.maximum.at(last_bad, item[under], value[under])
+    np.minimum.at(first_bad, item[over], value[over])
+    good = held & (value > last_bad[item]) & (value < first_bad[item])
+    below[:], above[:] = centre, centre
+    np.minimum.at(below, item[good], value[good])
+    np.maximum.at(above, item[good], value[good])
+    tested.spans.low[answer, feature], tested.spans.high[answer, feature] = below, above
+    tested.points[answer, feature], tested.proved[answer, feature] = count - 1, True
+
+
+class Line:
+    """Cells with many values: their ends by bisection, what lies between by random values."""
+
+    def __init__(self, question: Question, answer: Integers, feature: Integers, low: Floats, high: Floats) -> None:
+        self.question, self.answer, self.feature = question, answer, feature
+        self.centre = question.values[answer, feature]
+        self.ends = low, high  # of what is allowed
+        self.low, self.high = self.centre.copy(), self.centre.copy()
+        self.points, self.wrong = np.zeros(len(answer), np.int64), np.zeros(len(answer), np.int64)
+
+    def find_ends(self) -> None:
+        """The last values on both sides up to which the goal holds, as far as a few values tell."""
+        item = np.concatenate([np.arange(len(self.answer))] * 2)
+        end = np.concatenate(self.ends)
+        centre = self.centre[item]
+        part = np.arange(1, FAN + 1) / FAN
+        fan = self._stored(item[:, None], centre[:, None] + part * (end - centre)[:, None])
+        fan[:, -1] = end
+        held = self._ask(np.repeat(item, FAN), fan.ravel()).reshape(fan.shape)
+        first = np.where(held.all(axis=1), FAN, held.argmin(axis=1))  # the first at which it does not hold
+        stops = np.column_stack([centre, fan])
+        rows = np.arange(len(item))
+        good, bad = stops[rows, first], stops[rows, np.minimum(first + 1, FAN)]
+        for _ in range(BISECTIONS):
+            middle = self._stored(item, 0.5 * (good + bad))
+            left = np.flatnonzero((middle != good) & (middle != bad))
+            if len(left) == 0:
+                break
+            holds = self._ask(item[left], middle[left])
+            good[left], bad[left] = np.where(holds, middle[left], good[left]), np.where(holds, bad[left], middle[left])
+        self.low, self.high = np.split(good, 2)
+
+    def test_inside(self, points: int, rng: np.random.Generator) -> None:
+        """Random values inside; where some are wrong, the region ends before them, and is tested again."""
+        left = np.flatnonzero(self.low < self.high)
+        for _ in range(ROUNDS):
+            if len(left) == 0 or points == 0:
+                return
+            low, high, centre = self.low[left, None], self.high[left, None], self.centre[left, None]
+            drawn = np.clip(
+                self._stored(left[:, None], low + rng.random((len(left), points)) * (high - low)), low, high
+            )
+            held = (drawn == centre) | (drawn == low) | (drawn == high)
+            ask = np.nonzero(~held)
+            held[ask] = self._ask(left[ask[0]], drawn[ask])
+            self.points[left] += points
+            self.wrong[left] += (~held).sum(axis=1)
+            under = np.where(~held & (drawn < centre), drawn, -np.inf).max(axis=1, keepdims=True)
+            over = np.where(~held & (drawn > centre), drawn, np.inf).min(axis=1, keepdims=True)
+            known = np.concatenate([centre, low, high, drawn], axis=1)
+            good = np.concatenate([np.ones((len(left), 3), dtype=bool), held], axis=1)
+            good &= (known > under) & (known < over)
+            self.low[left] = np.where(good, known, np.inf).min(axis=1)
+            self.high[left] = np.where(good, known, -np.inf).max(axis=1)
+            left = left[(~held).any(axis=1) & (self.low[left] < self.high[left])]
+
+    def _stored(self, item: Integers, values: Floats) -> Floats:
+        """The values as cells can hold them."""
+        return self.question.space.grid.nearest(values, np.broadcast_to(self.feature[item], values.shape))
+
+    def _ask(self, item: Integers, values: Floats) -> Booleans:
+        rows = self.question.values[self.answer[item]].copy()
+        rows[np.arange(len(rows)), self.feature[item]] = values
+        return self.question.holds(rows, self.answer[item])

@@ -1,0 +1,237 @@
+"""Translation: the user's rows as values, and values as the user's rows. What is not changed is never rewritten."""
+
+import warnings
+from collections.abc import Hashable, Iterable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from relax_plugin.arrays import Array, Booleans, Floats, Values
+from relax_plugin.errors import ColumnError, InputError, did_you_mean
+from relax_plugin.table.columns import Feature
+from relax_plugin.table.conversion import (
+    categories_as_values,
+    column_of,
+    columns_by_dtype,
+    in_dtype,
+    numbers_as_values,
+    plain_numbers,
+    refuse_category,
+)
+from relax_plugin.table.feature_arrays import FeatureArrays
+from relax_plugin.table.one_hot import codes_of_group, columns_of_group
+from relax_plugin.table.tables import Rows, array_with_cells, as_array, as_frame, pandas_or_array, with_cells
+from relax_plugin.table.vocabulary import Foreign, is_missing
+
+
+class Translation(FeatureArrays):
+    """The part of a FeatureSpace that reads and writes rows."""
+
+    # The user's rows -> values.
+
+    def frame(self, X: Rows) -> pd.DataFrame:
+        """The rows as a DataFrame with exactly this space's columns, in its order."""
+        X = pandas_or_array(X)
+        if not isinstance(X, pd.DataFrame):
+            frame = as_frame(X, len(self.columns))
+            frame.columns = pd.Index(self.columns, dtype=object)
+            return frame
+        if not X.columns.is_unique:
+            raise ColumnError(f"column {X.columns[X.columns.duplicated()][0]!r} occurs twice.")
+        if list(X.columns) == self.columns:
+            return X
+        missing = [name for name in self.columns if name not in X.columns]
+        if missing:
+            hint = did_you_mean(missing[0], X.columns)
+            raise ColumnError(f"column {missing[0]!r} is missing; {hint}")
+        extra = [name for name in X.columns if name not in self.columns]
+        if extra:
+            raise ColumnError(f"column {extra[0]!r} is not a feature; drop it, or name it: carry=[{extra[0]!r}].")
+        return X[self.columns]
+
+    def values(self, X: Rows) -> Values:
+        """Check the rows and turn them into a float64 matrix (n, features); categories become positions."""
+        frame = self.frame(X)
+        values, foreign = self._read(frame)
+        for j in foreign:
+            feature = self.features[j]
+            row = int(np.argmax(values[:, j] >= len(feature.categories) + len(self._foreign(j).cells)))
+            if feature.columns:
+                raise InputError(f"the columns of group {feature.name!r} are no one-hot code in row {row}.")
+            refuse_category(feature, frame[feature.name], row)
+        return values
+
+    def _read(self, frame: pd.DataFrame) -> tuple[Values, dict[int, Foreign]]:
+        """The rows as values, and the foreign cells of the features that have new ones."""
+        if self.is_plain:
+            numbers = None if self.is_categorical.any() else plain_numbers(frame, frame.dtypes, self.missing_codes)
+            if numbers is not None:
+                return numbers, {}
+        values, more = np.empty((len(frame), len(self)), dtype=np.float64), {}
+        for j, feature in enumerate(self.features):
+            foreign = self._foreign(j)
+            if feature.columns:
+                values[:, j], known = codes_of_group(feature, frame, foreign)
+                if len(known.cells) > len(foreign.cells):
+                    more[j] = known
+            elif feature.kind == "categorical":
+                column = frame[feature.name]
+                values[:, j], rows = categories_as_values(feature, column, self._places[j], foreign)
+                if len(rows):
+                    places, more[j] = foreign.and_these(column.iloc[rows].tolist())
+                    values[rows, j] = len(feature.categories) + places
+            else:
+                values[:, j] = numbers_as_values(feature, frame[feature.name])
+        return values, more
+
+    def _warn_of_unseen(self, j: int, codes: Floats, foreign: Foreign) -> None:
+        """Say once that a category was not in the training data: it may be misspelt."""
+        feature, known = self.features[j], len(self.features[j].categories) + len(self._foreign(j).cells)
+        fresh = codes[codes >= known].astype(int) - len(feature.categories)
+        unseen = [place for place in fresh if not foreign.missing[place]] if not feature.carried else []
+        if unseen:
+            row = int(np.argmax(codes == unseen[0] + len(feature.categories)))
+            warnings.warn(
+                f"feature {feature.name!r} is {foreign.cells[unseen[0]]!r} in row {row}, but the training data has "
+                f"only {list(feature.categories)}. It reaches the model as it is.",
+                stacklevel=5,
+            )
+
+    def encode(self, X: Rows) -> Values:
+        """The rows as standardised numbers, one column a feature; a category is its position."""
+        return self.standardise(self.values(X))
+
+    @cached_property
+    def _places(self) -> list[dict[Any, int]]:
+        """Where each category stands in its feature's list."""
+        return [
+            {category: place for place, category in enumerate(f.categories[: len(f.categories) - f.vanishable])}
+            for f in self.features
+        ]
+
+    # Values -> the user's rows.
+
+    def decode(self, encoded: Values, queries: Rows | None = None) -> Rows:
+        """Turn standardised rows back into the user's dtypes; cells equal to their query's are copied from it."""
+        values = np.asarray(encoded * self.scale + self.mean)
+        if queries is None:
+            grid = self.grid.nearest(values)
+            return self.model_input(np.where(self.is_categorical, values, grid))
+        unchanged = np.asarray(encoded) == self.encode(queries)
+        return self.restore(np.where(unchanged, self.values(queries), values), queries)
+
+    def restore(self, values: Values, queries: Rows, start: Values | None = None) -> Rows:
+        """Rows in the user's dtypes, cells equal to those of the queries (whose values are `start`) being their own."""
+        original = self.frame(queries)
+        start = self.values(queries) if start is None else start
+        changed, new = self.new_cells(values, start)
+        if self.container == "array" and isinstance(queries, np.ndarray):
+            return array_with_cells(queries, changed, new)
+        frame = pd.DataFrame(original, copy=True)
+        dtypes = frame.dtypes.tolist()
+        wide = {f.name: f for f in self.features if isinstance(f.dtype, pd.CategoricalDtype)}
+        for j, name in enumerate(self.columns):
+            # A query of few categories gets all those of the training data; the values stay.
+            widened = name in wide and dtypes[j] != wide[name].dtype
+            if widened or j in new:
+                column: Any = frame.iloc[:, j].reset_index(drop=True)
+                column = _widened(column, wide[name]) if widened else column
+                column = with_cells(column, changed[:, j], new[j]) if j in new else column
+                frame.isetitem(j, column.set_axis(frame.index))
+        return frame if self.container == "frame" else as_array(frame, np.asarray(queries).dtype)
+
+    def new_cells(self, values: Values, start: Values) -> tuple[Booleans, dict[int, "pd.Series[Any]"]]:
+        """Which cells of all columns change (rows, columns), and for each such column its new cells."""
+        moved = values != start
+        if self.is_plain:
+            some = np.flatnonzero(moved.any(axis=0))
+            return moved, {int(j): column_of(self.features[j], values[moved[:, j], j], self._foreign(j)) for j in some}
+        place = {name: at for at, name in enumerate(self.columns)}
+        changed, new = np.zeros((len(values), len(self.columns)), dtype=bool), {}
+        for j in np.flatnonzero(moved.any(axis=0)):
+            feature, codes = self.features[j], values[moved[:, j], j]
+            if not feature.columns:
+                changed[:, place[feature.name]] = moved[:, j]
+                new[place[feature.name]] = column_of(feature, codes, self._foreign(j))
+                continue
+            before = columns_of_group(feature, start[moved[:, j], j], self._foreign(j))
+            for name, after in columns_of_group(feature, codes, self._foreign(j)).items():
+                pairs = zip(after.tolist(), before[name].tolist(), strict=True)
+                other = np.array([is_missing(old) or new_cell != old for new_cell, old in pairs], dtype=bool)
+                rows = np.flatnonzero(moved[:, j])[other]  # of a group only two columns change
+                if len(rows):
+                    changed[rows, place[name]] = True
+                    new[place[name]] = after[other].reset_index(drop=True)
+        for one in self.derived:  # computed anew where what it is computed from has changed
+            where = moved[:, self.inputs_of_derived[one.name]].any(axis=1)
+            if where.any():
+                changed[where, place[one.name]] = True
+                new[place[one.name]] = one.column(self.cells(values[where]))
+        return changed, new
+
+    def model_input(self, values: Values) -> Rows:
+        """Values in the container and dtypes of the training rows, as fast as possible: the model is asked with it.
+
+        Nobody else holds the cells: the model may write into them.
+        """
+        if len(self._numbers) == 1 and (self.container == "frame" or self.array_dtype in map(str, self._numbers)):
+            cells = self.model_array(values)
+            return pd.DataFrame(cells, columns=self._index, copy=False) if self.container == "frame" else cells
+        frame = pd.DataFrame(self._columns_of(values))
+        return frame if self.container == "frame" else as_array(frame, np.dtype(self.array_dtype))
+
+    def _columns_of(self, values: Values) -> dict[Hashable, "pd.Series[Any]"]:
+        """All columns of rows, in their order."""
+        made: dict[Hashable, pd.Series[Any]] = {}
+        cells = self.cells(values)
+        for one in self.derived:
+            made[one.name] = one.column(cells)
+        for j, feature in enumerate(self.features):
+            if feature.columns:
+                made |= columns_of_group(feature, values[:, j], self._foreign(j))
+            else:
+                made[feature.name] = column_of(feature, values[:, j], self._foreign(j))
+        return {name: made[name] for name in self.columns}
+
+    def columns_of(self, values: Values, names: Iterable[Hashable]) -> pd.DataFrame:
+        """Some columns of rows, in the dtypes of the training rows."""
+        made = self._columns_of(values)
+        return pd.DataFrame({name: made[name] for name in names})
+
+    def model_array(self, values: Values) -> Array:
+        """The cells of `model_input` as `to_numpy` would give them, without a frame in between (if `has_arrays`)."""
+        missing = values == self.missing_codes
+        if missing.any():
+            values = np.where(missing, np.nan, values)
+        blocks = [in_dtype(values[:, columns], dtype) for dtype, columns in self._numbers.items()]
+        if len(blocks) == 1:
+            return blocks[0]
+        cells = np.empty(values.shape, dtype=np.result_type(*blocks))
+        for columns, block in zip(self._numbers.values(), blocks, strict=True):
+            cells[:, columns] = block
+        return cells
+
+    @property
+    def has_arrays(self) -> bool:
+        """Whether arrays could stand for the frames of the training rows: every column holds numbers of numpy."""
+        return self.container == "frame" and len(self._numbers) > 0
+
+    @cached_property
+    def _numbers(self) -> dict[np.dtype[Any], Any]:
+        return columns_by_dtype(self.features) if self.is_plain else {}
+
+    @cached_property
+    def _index(self) -> pd.Index:
+        return pd.Index(self.names)
+
+
+def _widened(column: Any, feature: Feature) -> Any:
+    """A column of few categories with all those of the training data, and its own."""
+    own = column.dropna()
+    unseen = [cell for cell in own.unique() if cell not in feature.dtype.categories]
+    if not unseen:
+        return column.astype(feature.dtype)
+    dtype = pd.CategoricalDtype([*feature.dtype.categories, *unseen], ordered=False)
+    return column.astype(dtype)

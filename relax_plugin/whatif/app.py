@@ -1,0 +1,224 @@
+"""The app behind the page: who may ask, what is too much, and a sentence for whatever goes wrong.
+
+It is for one person on one machine. The address holds a token that only this person was told; a request without it, or
+under another host's name (which is how a page elsewhere would reach a server here), is refused before anything is read.
+"""
+
+import json
+import logging
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from relax_plugin.errors import InputError, ModelError, ReLAXError
+from relax_plugin.pages.html import script_data, template
+from relax_plugin.whatif.question import read_tab
+from relax_plugin.whatif.session import WhatIf
+from relax_plugin.whatif.waiting import TooSlowError, Waiting
+
+logger = logging.getLogger(__name__)
+
+MOST_BYTES = 256_000  # of a question
+MOST_LETTERS = 200  # of a search
+PATIENCE = 30.0  # seconds
+HOSTS = ("127.0.0.1", "localhost")
+
+# The card brings styles of its own; scripts come from this server alone, and nothing at all from elsewhere.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",  # the address holds the token
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+def new_token() -> str:
+    """A token that nobody can guess, for the address."""
+    return secrets.token_urlsafe(24)
+
+
+class Doorkeeper:
+    """Refuses requests under another host's name, from another page, or without the token; and keeps pages in."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self.app, self.token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":  # of the server itself
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            raise RuntimeError(f"a {scope['type']} is no question of the page.")
+
+        async def send_kept_in(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = [(name.lower().encode(), text.encode()) for name, text in HEADERS.items()]
+                message = {**message, "headers": [*message["headers"], *own]}
+            await send(message)
+
+        why = self.refusal(scope)
+        app = self.app if why is None else PlainTextResponse(why, status_code=403)
+        await app(scope, receive, send_kept_in)
+
+    def refusal(self, scope: Scope) -> str | None:
+        """Why a request is refused; None if it is not."""
+        headers: dict[bytes, list[bytes]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.lower(), []).append(value)
+        hosts = headers.get(b"host", [])
+        if len(hosts) != 1 or _name(hosts[0].decode("latin-1")) not in HOSTS:
+            return "This page is reached as 127.0.0.1 or localhost only."
+        for origin in headers.get(b"origin", []):
+            if _name(origin.decode("latin-1").partition("://")[2]) not in HOSTS:
+                return "This page answers no other page."
+        given = scope["path"].split("/")[1]
+        if not secrets.compare_digest(given.encode("utf-8", "replace"), self.token.encode()):
+            return "The address lacks the token: open the one that the command printed."
+        return None
+
+
+def _name(host: str) -> str:
+    """A host without its port."""
+    return host.rpartition(":")[0] if ":" in host else host
+
+
+def what_if_app(session: WhatIf, token: str, patience: float = PATIENCE) -> ASGIApp:
+    """The app for a session, below `/token/`.
+
+    Parameters
+    ----------
+    session : WhatIf
+    token : str
+        See `new_token`.
+    patience : float
+        Seconds after which an answer of the model is no longer waited for.
+    """
+    page = Page(session, Waiting(patience))
+    routes = [
+        Route("/", page.whole),
+        Route("/whatif.js", page.script),
+        Route("/whatif.css", page.style),
+        Route("/rows", page.rows),
+        Route("/row/{position:int}", page.row),
+        Route("/answers", page.answers, methods=["POST"]),
+        Route("/predict", page.predict, methods=["POST"]),
+        Route("/explain", page.explain, methods=["POST"]),
+        Route("/history", page.history),
+        Route("/history.json", page.history_json),
+        Route("/history.csv", page.history_csv),
+    ]
+    below = [Route(f"/{token}{route.path}", route.endpoint, methods=list(route.methods or ())) for route in routes]
+    handlers: Any = {ReLAXError: _refused, HTTPException: _not_there}
+    return Doorkeeper(Starlette(routes=below, exception_handlers=handlers), token)
+
+
+class Page:
+    """What each address answers."""
+
+    def __init__(self, session: WhatIf, waiting: Waiting) -> None:
+        self.session, self.waiting = session, waiting
+
+    async def whole(self, request: Request) -> Response:
+        told = self.session.describe()
+        text = template("whatif.html.jinja").render(title=told["title"], data=script_data(told), setup=told["setup"])
+        return Response(text, media_type="text/html")
+
+    async def script(self, request: Request) -> Response:
+        return Response(template("whatif.js").render(), media_type="text/javascript")
+
+    async def style(self, request: Request) -> Response:
+        return Response(template("whatif.css").render(), media_type="text/css")
+
+    async def rows(self, request: Request) -> Response:
+        text = request.query_params.get("search", "")
+        if len(text) > MOST_LETTERS:
+            raise InputError(f"the search has {len(text)} letters; at most {MOST_LETTERS} are looked for.")
+        return await self._told(self.session.find, text)
+
+    async def row(self, request: Request) -> Response:
+        return await self._told(self.session.row, request.path_params["position"])
+
+    async def answers(self, request: Request) -> Response:
+        sent = await _json(request)
+        if not isinstance(sent, list):
+            raise InputError("a list of rows is needed.")
+        return await self._told(self.session.answers, sent)
+
+    async def predict(self, request: Request) -> Response:
+        return await self._told(self.session.predict, await _json(request))
+
+    async def explain(self, request: Request) -> Response:
+        return await self._told(self.session.explain, await _json(request))
+
+    async def history(self, request: Request) -> Response:
+        return JSONResponse(self.session.tried(request.query_params.get("tab", "")))
+
+    async def history_json(self, request: Request) -> Response:
+        return self._file(request, self.session.history.json, "application/json", "json")
+
+    async def history_csv(self, request: Request) -> Response:
+        return self._file(request, self.session.history.csv, "text/csv", "csv")
+
+    def _file(self, request: Request, made: Callable[[str], str], kind: str, ending: str) -> Response:
+        text = made(read_tab(request.query_params.get("tab", "")))
+        attached = {"Content-Disposition": f'attachment; filename="what-if.{ending}"'}
+        return Response(text, media_type=kind, headers=attached)
+
+    async def _told(self, function: Callable[..., Any], *arguments: Any) -> Response:
+        try:
+            return JSONResponse(await self.waiting.answer(function, *arguments))
+        except ReLAXError:
+            raise
+        except Exception as error:  # what nobody foresaw: the page says so, the terminal shows where it happened
+            logger.error("A question could not be answered.", exc_info=error)
+            return _sentence(f"this could not be answered: {type(error).__name__} {error}", 500)
+
+
+async def _json(request: Request) -> Any:
+    """What was sent, refused if it is too much or no JSON."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise HTTPException(415, f"what is sent is {kind or 'of no kind'}; application/json is needed.")
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_BYTES:
+            raise HTTPException(413, f"the question is longer than {MOST_BYTES} bytes.")
+    try:
+        return json.loads(body, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:  # texts that are no UTF-8 and numbers of many digits are ValueErrors
+        raise InputError(f"what was sent is no JSON: {error}.") from error
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number")
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """A sentence, and whose fault it is: of the question, of the model, or of nobody who waits long enough."""
+    status = 502 if isinstance(error, ModelError) else 503 if isinstance(error, TooSlowError) else 400
+    return _sentence(str(error), status)
+
+
+async def _not_there(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    told = "there is nothing at this address." if error.status_code == 404 else error.detail
+    return _sentence(told, error.status_code)
+
+
+def _sentence(text: str, status: int) -> Response:
+    return JSONResponse({"error": text[:1].upper() + text[1:]}, status_code=status)
