@@ -35,9 +35,15 @@ let lastPython = "";
 
 // ---- The server.
 
-function complain(sentence) {
-  part("problem").hidden = sentence === null;
-  part("problem").textContent = sentence ?? "";
+// What stands wrong, by kind of question: an answer of one kind must not wipe off the complaint about another.
+const problems = new Map();
+
+function complain(kind, sentence) {
+  problems.delete(kind);
+  if (sentence !== null) problems.set(kind, sentence); // the newest comes last
+  const told = [...problems.values()].at(-1);
+  part("problem").hidden = told === undefined;
+  part("problem").textContent = told ?? "";
 }
 
 async function asked(address, sent) {
@@ -59,10 +65,10 @@ async function latestOf(kind, address, sent) {
   try {
     const told = await asked(address, sent);
     if (mine !== latest[kind]) return null;
-    complain(null);
+    complain(kind, null);
     return told;
   } catch (error) {
-    if (mine === latest[kind]) complain(error.message);
+    if (mine === latest[kind]) complain(kind, error.message);
     return null;
   }
 }
@@ -92,8 +98,10 @@ async function choose(position) {
   if (told === null) return;
   row = told;
   edits = {};
-  latest.predict++;
-  latest.explain++;
+  for (const kind of ["predict", "explain"]) { // of the row that was left
+    latest[kind]++;
+    complain(kind, null);
+  }
   document.getElementById("matches").hidden = true;
   part("name").replaceChildren(row.name);
   part("carried").textContent = row.carried.map((one) => `${one.name}: ${one.shown}`).join(" · ");
