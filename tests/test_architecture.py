@@ -255,6 +255,7 @@ TESTED_BY = {
     "agent/test_explainer": ["agent.policy"],
     "agent/test_policy_tree": ["pages.tree_picture"],
     "agent/test_training": ["agent.networks"],
+    "baselines/test_dice": ["baselines.dice_view"],
     "baselines/test_feat_tweak": ["baselines.tree_explainer"],
     "certificates/test_checking": [
         *("certificates.allowed", "certificates.enumerated", "certificates.native", "certificates.probes"),
