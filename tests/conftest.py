@@ -1,5 +1,6 @@
-"""What tests of several rooms share: doing without torch, and a real browser."""
+"""What tests of several rooms share: one thread a worker, doing without torch, and a real browser."""
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,6 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+# Workers share the cores, and the threads of OpenMP wait for each other in a loop that keeps a core busy: a model of
+# boosted trees asked row by row took thirteen times the seconds of a CPU. What is about threads sets their number.
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if getattr(config.option, "numprocesses", None):  # set before they start, who inherit it
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 
 # `make pythons TORCH=no`: a test that needs torch is skipped where it asks for it, a file of them as a whole.
 
