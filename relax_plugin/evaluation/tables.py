@@ -39,11 +39,12 @@ def by_seed(rows: pd.DataFrame) -> pd.DataFrame:
 def over_seeds(lines: pd.DataFrame) -> pd.DataFrame:
     """Lines such as those of `by_seed`, and whatever numbers they have besides, averaged for each task and method."""
     names = [name for name in lines.columns if name not in ("task", "method", "seed", "state")]
-    # A few seeds a task and method, but many numbers: arrays are picked from, for a Series each takes twenty times longer.
+    # A few seeds a task and method, but many numbers: picked from arrays, since a Series each would take far longer.
     numbers = {name: lines[name].to_numpy(np.float64, na_value=np.nan) for name in names}
     states = lines["state"].to_numpy(dtype=object)
     records = []
-    for (task, method), part in lines[["task", "method"]].reset_index(drop=True).groupby(["task", "method"], sort=False):
+    cases = lines[["task", "method"]].reset_index(drop=True)
+    for (task, method), part in cases.groupby(["task", "method"], sort=False):
         units = part.index.to_numpy()
         ran = units[states[units] != "skipped"]
         record: dict[str, Any] = {"task": task, "method": method, "seeds": len(ran)}
