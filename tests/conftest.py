@@ -19,6 +19,14 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+# Lessons, the site and distributions, which take longest, lie in this folder itself: they begin, lest a worker be left
+# alone with one of them at the end.
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
+
+
 # `make pythons TORCH=no`: a test that needs torch is skipped where it asks for it, a file of them as a whole.
 
 
@@ -88,7 +96,7 @@ def new_page(browser) -> Iterator[Callable[..., Any]]:
     def make(**options: Any) -> Any:
         contexts.append(browser.new_context(**options))
         page = contexts[-1].new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)  # a machine may be busy
         page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         return page
