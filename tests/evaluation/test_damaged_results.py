@@ -16,6 +16,7 @@ from relax_plugin.errors import SavedFileError
 from relax_plugin.evaluation.runner import Store, load_rows
 from relax_plugin.evaluation.store import read_unit
 from relax_plugin.files import replacing, write_text
+from relax_plugin.reproduction import models as models_module
 from relax_plugin.reproduction import run as run_module
 from relax_plugin.reproduction.plan import Case
 from relax_plugin.reproduction.run import Folder, reproduce
@@ -209,6 +210,7 @@ def reproduced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folder]:
         wanted = [Case("sparsity", "diabetes/ada", name, 0, name, 5, rows=3) for name in ("nearest-ct", "greedy")]
         patch.setattr(run_module, "cases", lambda quick: wanted)
         patch.setattr(run_module, "models_needed", lambda quick: [("diabetes/ada", 0)])
+        patch.setattr(models_module, "FOLDS", 2)
         patch.delenv("RELAX_DATA_HOME", raising=False)
         folder = Folder(tmp_path_factory.mktemp("reproduced") / "paper")
         go_on(folder)

@@ -18,6 +18,7 @@ from relax_plugin.evaluation.judge import COLUMNS as ROW_COLUMNS
 from relax_plugin.evaluation.tasks import load_task, split_task
 from relax_plugin.pages.palette import OTHERS, STYLES
 from relax_plugin.registry import BUILT_IN, check_options
+from relax_plugin.reproduction import models as models_module
 from relax_plugin.reproduction import plan as plan_module
 from relax_plugin.reproduction import run as run_module
 from relax_plugin.reproduction.claims import paper
@@ -273,9 +274,7 @@ def two_parts(small_tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
 
 
 @pytest.mark.slow
-def test_the_report_has_every_section_and_the_papers_numbers(
-    small_tables: dict[str, pd.DataFrame], report: str
-) -> None:
+def test_the_report_has_every_section_and_the_papers_numbers(report: str) -> None:
     text = report
     for section in ("verdict", "targets", "models", "sparsity", "regression", "proximity", "lambda", "architecture"):
         assert f'id="{section}"' in text
@@ -283,7 +282,6 @@ def test_the_report_has_every_section_and_the_papers_numbers(
         assert f'class="printed">{printed}' in text
     assert "http://" not in text.replace("http://www.w3.org", "") and "https://" not in text
     assert "A quick run" not in text
-    assert text == render(small_tables, [ENTRY], quick=False)
 
 
 @pytest.mark.slow
@@ -338,7 +336,12 @@ def test_figure_3_has_all_methods_in_small_panels_of_few_colours(small_tables: d
 @pytest.mark.slow
 def test_the_report_of_a_quick_run_says_so(two_parts: dict[str, pd.DataFrame]) -> None:
     assert "A quick run" in render(two_parts, [], quick=True)
-    assert "A quick run" not in render(two_parts, [], quick=False)
+
+
+@pytest.mark.slow
+def test_the_same_tables_give_the_same_report(two_parts: dict[str, pd.DataFrame]) -> None:
+    first, again = (render(two_parts, [ENTRY], quick=False) for _ in range(2))
+    assert first == again
 
 
 @pytest.mark.slow
@@ -385,6 +388,7 @@ def small_plan(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
     wanted = [Case("sparsity", "diabetes/ada", name, 0, name, 5, rows=3) for name in ("nearest-ct", "greedy", "grace")]
     monkeypatch.setattr(run_module, "cases", lambda quick: wanted)
     monkeypatch.setattr(run_module, "models_needed", lambda quick: [("diabetes/ada", 0)])
+    monkeypatch.setattr(models_module, "FOLDS", 2)  # how well a model is chosen is the matter of another test
     monkeypatch.delenv("RELAX_DATA_HOME", raising=False)
     return wanted
 
