@@ -26,6 +26,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "dice-random": {"sample_size": 100},
     "lore": {"population": 80, "generations": 3},
     "focus": {"iterations": 30, "learning_rate": 0.2},
+    "cfrl": {"steps": 60},
     "mace": {"seconds_per_row": 600.0},  # a limit that is reached would make the answer depend on the machine
 }
 
