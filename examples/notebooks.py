@@ -101,6 +101,7 @@ def executed(lesson: Path) -> NotebookNode:
             notebook,
             config=private,
             timeout=CELL_SECONDS,
+            startup_timeout=CELL_SECONDS,
             kernel_name="python3",
             record_timing=False,
             resources={"metadata": {"path": folder}},

@@ -1,5 +1,6 @@
-"""What tests of several rooms share: doing without torch, and a real browser."""
+"""What tests of several rooms share: one thread a worker, doing without torch, and a real browser."""
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,6 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+# Workers share the cores, and the threads of OpenMP wait for each other in a loop that keeps a core busy: a model of
+# boosted trees asked row by row took thirteen times the seconds of a CPU. What is about threads sets their number.
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if getattr(config.option, "numprocesses", None):  # set before they start, who inherit it
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+# Lessons, the site and distributions, which take longest, lie in this folder itself: they begin, lest a worker be left
+# alone with one of them at the end.
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
+
 
 # `make pythons TORCH=no`: a test that needs torch is skipped where it asks for it, a file of them as a whole.
 
@@ -77,7 +96,7 @@ def new_page(browser) -> Iterator[Callable[..., Any]]:
     def make(**options: Any) -> Any:
         contexts.append(browser.new_context(**options))
         page = contexts[-1].new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)  # a machine may be busy
         page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         return page

@@ -48,7 +48,7 @@ def address() -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
-        server.wait(30)
+        server.wait(120)
 
 
 def test_a_row_as_json_gets_its_counterfactual_as_json(address: str) -> None:

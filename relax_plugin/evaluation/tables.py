@@ -39,18 +39,24 @@ def by_seed(rows: pd.DataFrame) -> pd.DataFrame:
 def over_seeds(lines: pd.DataFrame) -> pd.DataFrame:
     """Lines such as those of `by_seed`, and whatever numbers they have besides, averaged for each task and method."""
     names = [name for name in lines.columns if name not in ("task", "method", "seed", "state")]
+    # A few seeds a task and method, but many numbers: picked from arrays, since a Series each would take far longer.
+    numbers = {name: lines[name].to_numpy(np.float64, na_value=np.nan) for name in names}
+    states = lines["state"].to_numpy(dtype=object)
     records = []
-    for (task, method), part in lines.groupby(["task", "method"], sort=False):
-        ran = part[part["state"] != "skipped"]
+    cases = lines[["task", "method"]].reset_index(drop=True)
+    for (task, method), part in cases.groupby(["task", "method"], sort=False):
+        units = part.index.to_numpy()
+        ran = units[states[units] != "skipped"]
         record: dict[str, Any] = {"task": task, "method": method, "seeds": len(ran)}
         for name in names:
-            told = schema.SUMMARY.get(name)
-            known = ran[name] if told is not None and told.of_all_seeds else ran[name].dropna()
+            told, known = schema.SUMMARY.get(name), numbers[name][ran]
+            if told is None or not told.of_all_seeds:
+                known = known[~np.isnan(known)]
             record[name], deviation = metrics.mean_and_deviation(known) if len(known) else (np.nan, np.nan)
             if told is not None and told.spread:
                 record[f"± {name}"] = deviation
-        record["failed"] = int(ran["state"].isin(["crashed", "timed out"]).sum())
-        record["skipped"] = len(part) - len(ran)
+        record["failed"] = int(np.isin(states[ran], ["crashed", "timed out"]).sum())
+        record["skipped"] = len(units) - len(ran)
         records.append(record)
     return pd.DataFrame(records, columns=None if records else ["task", "method"]).set_index(["task", "method"])
 

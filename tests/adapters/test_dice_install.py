@@ -119,12 +119,12 @@ def test_blocks_of_threads_that_overlap_do_not_end_each_other() -> None:
     def block() -> None:
         with face.installed():
             inside.set()
-            leave.wait(10)
+            leave.wait(60)
 
     other = threading.Thread(target=block)
     with face.installed():
         other.start()
-        assert inside.wait(10)
+        assert inside.wait(60)
     assert is_installed()
     leave.set()
     other.join()

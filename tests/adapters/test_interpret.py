@@ -383,7 +383,7 @@ def address(mixed: CounterfactualExplanation) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     interpret.set_show_addr(("127.0.0.1", port))
-    deadline = time.monotonic() + 10.0
+    deadline = time.monotonic() + 120.0
     while not interpret.status_show_server()["http_reachable"] and time.monotonic() < deadline:
         time.sleep(0.1)
     interpret.show(mixed)
@@ -393,12 +393,12 @@ def address(mixed: CounterfactualExplanation) -> Iterator[str]:
 
 
 def test_show_serves_a_dashboard_with_a_line_a_row(address: str, mixed: CounterfactualExplanation) -> None:
-    choices = requests.get(f"{address}_dash-layout", timeout=10).text
+    choices = requests.get(f"{address}_dash-layout", timeout=120).text
     assert all(f"{row} : Row (customer {row}) | Predicted (" in choices for row in range(20))
     asked = {"output": "viz-container.children", "outputs": {"id": "viz-container", "property": "children"}}
     for value, said in ((-1, "of 20 rows"), (6, "Row customer 6")):
         chosen = {"inputs": [{"id": "component-drop", "property": "value", "value": value}], "changedPropIds": []}
-        assert said in requests.post(f"{address}_dash-update-component", json={**asked, **chosen}, timeout=10).text
+        assert said in requests.post(f"{address}_dash-update-component", json={**asked, **chosen}, timeout=120).text
 
 
 @pytest.fixture

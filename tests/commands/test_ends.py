@@ -164,7 +164,7 @@ class Started:
         children = self.process.children(recursive=True)
         self.process.send_signal(signal.SIGINT)
         assert self.process.wait(PATIENCE) == 130, self.errors.read_text()
-        _, alive = psutil.wait_procs(children, timeout=10)
+        _, alive = psutil.wait_procs(children, timeout=PATIENCE)
         assert alive == []
         said = self.errors.read_text()
         assert "Traceback" not in said

@@ -65,7 +65,7 @@ class Served:
 
     def interrupt(self) -> tuple[int, str]:
         self.process.send_signal(signal.SIGINT)
-        _, told = self.process.communicate(timeout=30)
+        _, told = self.process.communicate(timeout=120)
         return self.process.returncode, told
 
 
@@ -131,7 +131,7 @@ def test_ctrl_c_ends_it_while_a_model_sleeps(folder):
     subprocess.run([sys.executable, "-c", script], cwd=folder, check=True)
     server = Served(
         folder,
-        *("train.csv", "--model", "sleepy.joblib", "--target", "approved", "--method", "greedy", "--patience", "1"),
+        *("train.csv", "--model", "sleepy.joblib", "--target", "approved", "--method", "greedy", "--patience", "3"),
     )
     with pytest.raises(urllib.error.HTTPError, match="503"):
         server.ask("predict", {"row": 0, "cells": {"income": 7}})

@@ -20,6 +20,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "dice-random": {"sample_size": 50},
     "lore": {"population": 40, "generations": 2},
     "focus": {"iterations": 30, "learning_rate": 0.2},
+    "cfrl": {"steps": 60},
 }
 
 RNG = np.random.default_rng(4)
@@ -106,8 +107,8 @@ def test_rows_of_every_dtype_are_explained(name: str, container: str) -> None:
         with pytest.raises(UnsupportedError, match=rf"^skipped because .* {reason}\.$"):
             explainer.fit(rows)
         return
-    result = explainer.fit(rows).explain(rows[:6], n=2)
-    assert_holds(result, model, rows[:6])
+    result = explainer.fit(rows).explain(rows[:3], n=2)
+    assert_holds(result, model, rows[:3])
     assert result.found[:, 0].any()
 
 
@@ -116,7 +117,7 @@ def test_rows_of_every_dtype_are_explained(name: str, container: str) -> None:
 @pytest.mark.parametrize("kind", LABELS)
 def test_labels_of_every_dtype_are_told_and_turned(name: str, kind: str) -> None:
     model = model_for(name, LABELS[kind]())
-    result = make_explainer(name, model, **QUICK.get(name, {})).fit(NUMBERS).explain(NUMBERS[:6], n=2)
-    assert_holds(result, model, NUMBERS[:6])
+    result = make_explainer(name, model, **QUICK.get(name, {})).fit(NUMBERS).explain(NUMBERS[:3], n=2)
+    assert_holds(result, model, NUMBERS[:3])
     assert result.found[:, 0].any()
     assert result.after[result.found].tolist() == model.predict(plain(result.frame[list(result.space.names)])).tolist()

@@ -50,17 +50,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def lines(folder: Path) -> pd.DataFrame:
+    return stored(folder)
+
+
 def cells_of(table: str) -> list[list[str]]:
     return [[cell.strip() for cell in text.strip("|\n").split("|")] for text in table.splitlines()]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
-def test_every_table_is_narrow_and_leaves_nothing_out(name: str, folder: Path) -> None:
-    heading, rule, *lines = cells_of(TABLES[name](stored(folder)))
-    assert len(heading) <= 6 and set(rule) == {"---"} and lines
-    assert all(len(cells) == len(heading) and all(cells) for cells in lines)
-    assert not any("nan" in cell or cell == "-" for cells in lines for cell in cells)
+def test_every_table_is_narrow_and_leaves_nothing_out(name: str, lines: pd.DataFrame) -> None:
+    heading, rule, *body = cells_of(TABLES[name](lines))
+    assert len(heading) <= 6 and set(rule) == {"---"} and body
+    assert all(len(cells) == len(heading) and all(cells) for cells in body)
+    assert not any("nan" in cell or cell == "-" for cells in body for cell in cells)
     assert TABLES[name].about
 
 
@@ -70,8 +75,7 @@ def test_every_measurement_has_a_table() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
-def test_of_what_was_not_run_a_table_shows_dashes(name: str, folder: Path) -> None:
-    lines = stored(folder)
+def test_of_what_was_not_run_a_table_shows_dashes(name: str, lines: pd.DataFrame) -> None:
     assert len(cells_of(TABLES[name](lines[lines["measurement"] == "none of them"]))) == 2
     one = lines[(lines["measurement"] == TABLES[name].measurement) & (lines["method"] == lines["method"].iloc[0])]
     assert "nan" not in TABLES[name](one)

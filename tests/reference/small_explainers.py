@@ -14,4 +14,5 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "focus": {"iterations": 100, "learning_rate": 0.1},
     "nearest-ct": {"reverted": True},
     "mace": {"seconds_per_row": 1.0},
+    "cfrl": {"steps": 60},
 }

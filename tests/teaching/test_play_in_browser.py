@@ -334,7 +334,7 @@ def test_plane_is_drawn_anew_for_another_width(drawn, stored) -> None:
     wide = page.locator("#plane").bounding_box()["width"]
     page.set_viewport_size(PHONE)
     narrow = "document.getElementById('plane').viewBox.baseVal.width < 390"
-    for _ in range(200):  # not wait_for_function, which evaluates text in the page, and the page's policy forbids it
+    for _ in range(1200):  # not wait_for_function, which evaluates text in the page, and the page's policy forbids it
         if page.evaluate(narrow):
             break
         page.wait_for_timeout(50)

@@ -26,7 +26,7 @@ def address() -> str:
     own.warm_up()
     app = what_if_app(own, "token")
     threading.Thread(target=run, args=(app, bound, ready.set), daemon=True).start()
-    assert ready.wait(30)
+    assert ready.wait(120)
     return address_of(bound, "token")
 
 

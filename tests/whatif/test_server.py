@@ -32,11 +32,11 @@ def test_it_says_when_it_is_ready_and_answers_then():
     bound, ready = listening(0), threading.Event()
     app = Router([Route("/token/", lambda request: PlainTextResponse("here"))])
     threading.Thread(target=run, args=(app, bound, ready.set), daemon=True).start()
-    assert ready.wait(20)
-    answer = urllib.request.urlopen(address_of(bound, "token"), timeout=20)
+    assert ready.wait(120)
+    answer = urllib.request.urlopen(address_of(bound, "token"), timeout=120)
     assert answer.read() == b"here" and "server" not in {name.lower() for name in answer.headers}
     with pytest.raises(urllib.error.HTTPError, match="404"):
-        urllib.request.urlopen(address_of(bound, "other"), timeout=20)
+        urllib.request.urlopen(address_of(bound, "other"), timeout=120)
     elsewhere = ("127.0.0.2", bound.getsockname()[1])  # any other address of this machine
     with pytest.raises(OSError, match=r"refused|unreachable|timed out|assign"):
         socket.create_connection(elsewhere, timeout=2)

@@ -35,8 +35,9 @@ QUICK: dict[str, dict[str, Any]] = {
     "relax-local": {"config": SMALL, "progress": False},
     "dice-random": {"sample_size": 200},
     "lore": {"population": 200},
-    "focus": {"iterations": 200, "learning_rate": 0.1},
-    "mace": {"seconds_per_row": 2.0},
+    "focus": {"iterations": 80, "learning_rate": 0.2},
+    "mace": {"seconds_per_row": 60.0},
+    "cfrl": {"steps": 60},
 }
 THOSE_THAT_KNOW_BOTH = ("greedy", "surrogate-search", "relax-global")
 

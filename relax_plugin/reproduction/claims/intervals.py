@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 from scipy.stats import t as students_t
+
+from relax_plugin.arrays import Floats
 
 CONFIDENCE = 0.95
 
@@ -24,7 +27,7 @@ class Interval:
     count: int
 
     @classmethod
-    def of(cls, values: "Sequence[float] | pd.Series[float]") -> "Interval":
+    def of(cls, values: "Sequence[float] | pd.Series[float] | Floats") -> "Interval":
         """The interval of the values that are numbers."""
         known = np.asarray(values, dtype=np.float64)
         known = known[np.isfinite(known)]
@@ -35,7 +38,7 @@ class Interval:
         if count == 1:
             return cls(mean, -np.inf, np.inf, float("nan"), 1)
         deviation = float(known.std(ddof=1))
-        half = float(students_t.ppf(0.5 + CONFIDENCE / 2, count - 1)) * deviation / np.sqrt(count)
+        half = _quantile(count - 1) * deviation / np.sqrt(count)
         return cls(mean, mean - half, mean + half, deviation, count)
 
     def against(self, other: "Interval") -> Outcome:
@@ -54,6 +57,11 @@ class Interval:
         return f"{self.mean:.{decimals}f}{spread}"
 
 
+@cache
+def _quantile(freedom: int) -> float:
+    return float(students_t.ppf(0.5 + CONFIDENCE / 2, freedom))
+
+
 ZERO = Interval(0.0, 0.0, 0.0, 0.0, 1)  # to hold differences against
 
 
@@ -62,8 +70,7 @@ def by_seed(frame: pd.DataFrame, column: str) -> Interval:
 
     A case that crashed or timed out solved nothing: its validity is 0.
     """
-    ran = frame[frame["state"] != "skipped"]
-    values = ran[column]
+    states, values = frame["state"].to_numpy(dtype=object), frame[column].to_numpy(np.float64, na_value=np.nan)
     if column.startswith("validity"):
-        values = values.where(ran["state"] == "ok", 0.0)
-    return Interval.of(values)
+        values = np.where(states == "ok", values, 0.0)
+    return Interval.of(values[states != "skipped"])
