@@ -21,7 +21,7 @@ from relax_plugin.table.columns import (
     with_cost,
     with_step,
 )
-from relax_plugin.table.constraints import listed, mapped, refuse_unknown, with_direction
+from relax_plugin.table.constraints import listed, mapped, no_features, refuse_unknown, with_direction
 from relax_plugin.table.one_hot import find_groups, group_feature, read_groups
 from relax_plugin.table.tables import kind_of, numbers_of
 
@@ -34,6 +34,7 @@ def infer_features(
     costs: Mapping[Any, float],
     groups: Any,
     ordered: Mapping[Any, Sequence[Any]],
+    derived: Iterable[Hashable] = (),
 ) -> list[Feature]:
     """The features of the columns.
 
@@ -42,6 +43,7 @@ def infer_features(
     frame : DataFrame of training rows
     lists : the arguments of `FeatureSpace.infer` that are lists of names, by what they are called
     bounds, steps, costs, groups, ordered : as `FeatureSpace.infer` has them
+    derived : the columns that are derived, which the frame is without
     """
     if len(frame) == 0:
         raise InputError("a FeatureSpace cannot be inferred from no rows; pass the training rows.")
@@ -56,7 +58,7 @@ def infer_features(
     owner = {column: name for name, columns in grouped.items() for column in columns}
     names = list(dict.fromkeys(owner.get(column, column) for column in frame.columns))
     for argument, some in said.items():
-        refuse_unknown(argument, some, names)
+        refuse_unknown(argument, some, names, no_features(grouped, derived))
     features = []
     for name in names:
         if name in grouped:
