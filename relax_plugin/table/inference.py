@@ -102,7 +102,7 @@ def _of_column(column: "pd.Series[Any]", said: Mapping[str, list[Hashable]], ord
     if name not in said["immutable"]:  # else it is no news
         warnings.warn(
             f"feature {name!r} has {len(feature.categories)} different texts in {len(column)} rows: it names rows, and "
-            f"is carried to the model as it is. If it may change, say categorical=[{name!r}].",
+            f"is carried to the model as it is. If it may change, say categorical=[{name!r}] (--categorical {name}).",
             stacklevel=4,
         )
     return carried_feature(name, column)
@@ -119,7 +119,7 @@ def _groups(frame: pd.DataFrame, groups: Any) -> dict[Hashable, list[Hashable]]:
     for name, columns in find_groups(frame).items():
         warnings.warn(
             f"the columns {columns} look like the one-hot code of one feature, {name!r}: changed one by one they are "
-            "torn apart. Say one_hot='auto', or one_hot={} if they are features of their own.",
+            "torn apart. Say one_hot='auto' (--one-hot auto), or one_hot={} if they are features of their own.",
             stacklevel=4,
         )
     return {}

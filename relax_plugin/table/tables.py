@@ -152,13 +152,19 @@ def with_cells(column: "pd.Series[Any]", where: Booleans, cells: "pd.Series[Any]
     # A missing cell must stay what it is, which it would not in a dtype that has another one.
     if isinstance(column.dtype, pd.StringDtype) and isinstance(cells.dtype, pd.StringDtype):
         return with_cells(column, where, cells.astype(column.dtype))
-    if isinstance(column.dtype, np.dtype) and column.dtype.kind == "f" and column.isna().any():
+    if _is_of(column, "biuf") and _is_of(cells, "biuf") and cells.isin((0, 1)).all():  # dummies, true or 1
+        return with_cells(column, where, cells.astype(column.dtype))
+    if _is_of(column, "f") and column.isna().any():
         numbers = cells.to_numpy(dtype=np.float64, na_value=np.nan)
         held = numbers.astype(column.dtype)
         if np.array_equal(held, numbers, equal_nan=True):
             return with_cells(column, where, pd.Series(held))
     both: pd.Series[Any] = pd.concat([column[~where], cells.set_axis(column.index[where])])
     return both.sort_index()
+
+
+def _is_of(column: "pd.Series[Any]", kinds: str) -> bool:
+    return isinstance(column.dtype, np.dtype) and column.dtype.kind in kinds
 
 
 def array_with_cells(array: Array, where: Booleans, cells: Mapping[int, "pd.Series[Any]"]) -> Array:

@@ -76,6 +76,14 @@ def test_dummies_of_every_dtype_are_read_and_written_as_they_came(dtype: str) ->
     assert all(kinds == rows.dtypes.tolist() for kinds in seen)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float64"])
+def test_dummies_of_a_query_keep_its_dtype_whatever_training_had(dtype: str) -> None:
+    for trained in ("bool", "int64"):
+        rows, queries = table(trained), table(dtype)[:20]
+        result = make_explainer("greedy", model, FeatureSpace.infer(rows, one_hot=GROUPS)).fit(rows).explain(queries)
+        assert whole(result.frame) and list(result.frame.dtypes[2:]) == list(queries.dtypes)
+
+
 def test_a_change_is_told_by_its_category_and_counts_once() -> None:
     space = FeatureSpace.infer(WHOLE, one_hot=GROUPS)
     query = pd.DataFrame({"amount": [0.0], "job_clerk": [0], "job_cook": [0], "job_smith": [1]})
