@@ -123,7 +123,7 @@ def test_trees_that_are_given_a_carried_column_have_proved_regions() -> None:
     people = PEOPLE.drop(columns="job").assign(since=pd.date_range("2020-01-01", periods=ROWS))
     trees = make_column_transformer(("drop", ["since"]), remainder="passthrough")
     model = make_pipeline(trees, DecisionTreeClassifier(max_depth=3, random_state=0)).fit(people, linear(PEOPLE))
-    found = AtRandom(model, FeatureSpace.infer(people)).fit(people).explain(people[:4])
+    found = make_explainer("greedy", model).fit(people).explain(people[:4])
     assert found.found.any() and (found.regions().table["kind"] == "proved").all()
 
 
