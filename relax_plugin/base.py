@@ -222,7 +222,7 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         call.space_ = call.space_ if costs is None else call.space_.with_costs(costs)
         call.objective_ = call._objective(objective)
         constraints = Constraints(vary, bounds, immutable, increase_only, decrease_only).kept()
-        X, carried = without_columns(pandas_or_array(X), carry)
+        X, carried = without_columns(pandas_or_array(X), carry, self.space_.columns)
         call.also = self.also if also is None else also
         found = call._explain(X, goal, n, constraints, flag("besides_query", besides_query))
         found.carried = carried

@@ -21,7 +21,7 @@ from relax_plugin.rules.binding import BoundRule
 from relax_plugin.rules.rule import BoundFunction, Rule
 from relax_plugin.table.columns import Feature, with_cost
 from relax_plugin.table.constraints import Bounds as Bounds
-from relax_plugin.table.constraints import Constraints, limits_of, mapped, refuse_unknown
+from relax_plugin.table.constraints import Constraints, limits_of, mapped, no_features, refuse_unknown
 from relax_plugin.table.derived import bind_formulas, contradicted, read_formulas, refuse_wrong_formula
 from relax_plugin.table.feature_files import dtype_from_text, dtype_text, feature_from_dict, feature_to_dict, plain
 from relax_plugin.table.inference import infer_features
@@ -144,7 +144,7 @@ class FeatureSpace(Translation):
         formulas = read_formulas(derived or {}, list(frame.columns))
         own = frame.drop(columns=list(formulas)) if formulas else frame
         features = infer_features(
-            own, lists, bounds or {}, steps or {}, {} if costs is None else costs, one_hot, ordered or {}
+            own, lists, bounds or {}, steps or {}, {} if costs is None else costs, one_hot, ordered or {}, formulas
         )
         container: Literal["frame", "array"] = "frame" if isinstance(X, pd.DataFrame) else "array"
         dtype = "object" if isinstance(X, pd.DataFrame) else str(X.dtype)
@@ -200,9 +200,7 @@ class FeatureSpace(Translation):
         columns = {}
         for j, feature in enumerate(self.features):
             if feature.columns:
-                words = [*feature.categories, *known.foreign_cells(j)]
-                cells = [words[int(code)] for code in values[:, j]]
-                columns[feature.name] = pd.Series(cells, index=frame.index, dtype=object)
+                columns[feature.name] = known.categories_of_group(j, values[:, j]).set_axis(frame.index)
             else:
                 columns[feature.name] = frame[feature.name]
         return pd.DataFrame(columns, index=frame.index)
@@ -245,7 +243,9 @@ class FeatureSpace(Translation):
         """
         constraints = Constraints(vary, bounds, immutable, increase_only, decrease_only)
         rows = None if values is None else len(values)
-        limits = limits_of(self.features, self.grid, constraints, rows) if constraints.any() else self._limits
+        limits = self._limits
+        if constraints.any():
+            limits = limits_of(self.features, self.grid, constraints, rows, self._no_features)
         if values is None:
             return limits
         missing = self.is_missing(values)
@@ -255,6 +255,10 @@ class FeatureSpace(Translation):
     @cached_property
     def _limits(self) -> Limits:
         return limits_of(self.features, self.grid, Constraints(), None)
+
+    @property
+    def _no_features(self) -> dict[Hashable, str]:
+        return no_features({f.name: f.columns for f in self.features}, [one.name for one in self.derived])
 
     @cached_property
     def _counts(self) -> Floats:
@@ -282,7 +286,7 @@ class FeatureSpace(Translation):
 
     def with_costs(self, costs: Mapping[Any, float]) -> "FeatureSpace":
         """The same space with other prices of the features named in `costs`; those of the others stay."""
-        refuse_unknown("costs", mapped(costs, "costs"), self.names)
+        refuse_unknown("costs", mapped(costs, "costs"), self.names, self._no_features)
         other = copy.copy(self)  # with all that is cached, none of which knows prices but these
         other.features = tuple(with_cost(f, costs[f.name]) if f.name in costs else f for f in self.features)
         for name in ("prices", "has_prices"):

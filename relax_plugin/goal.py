@@ -191,6 +191,15 @@ class Goal:
         assert before.scores is not None
         return BoundGoal(blackbox, wanted=wanted).risen(before, self.raise_by)
 
+    def spelled(self, blackbox: BlackBox) -> "Goal":
+        """The goal with labels as the model writes them: True, where one of True and False was asked for 1."""
+        if self.kind != "to" or blackbox.classes is None:
+            return self
+        several = isinstance(self.label, tuple)
+        classes = np.asarray(blackbox.classes).tolist()
+        labels = tuple(classes[place] for place in blackbox.positions(self.label if several else (self.label,)))
+        return replace(self, label=labels if several else labels[0])
+
     def chunk(self, rows: Any) -> "Goal":
         """The goal of some of the queries, a slice or their positions."""
         own = {name: getattr(self, name) for name in ("label", "low", "high")}

@@ -201,7 +201,7 @@ class Counterfactuals:
             columns["feature"] += [name] * len(rows)
             start, values = self.start[ids[rows, 0], j], self.values[ids[rows, 0], ids[rows, 1], j]
             if self.space.features[j].columns:  # of a one-hot group the categories are what is read
-                before, after = self._categories(j, start), self._categories(j, values)
+                before, after = (self.space.categories_of_group(j, codes).tolist() for codes in (start, values))
             else:
                 before, after = original[name].iloc[ids[rows, 0]].tolist(), frame[name].iloc[rows].tolist()
             columns["from"] += before
@@ -209,11 +209,6 @@ class Counterfactuals:
         tidy = pd.DataFrame({key: pd.Series(column, dtype=object) for key, column in columns.items()})
         tidy[["query_id", "cf_id"]] = tidy[["query_id", "cf_id"]].astype(int)
         return tidy.sort_values(["query_id", "cf_id"], kind="stable", ignore_index=True)
-
-    def _categories(self, j: int, codes: Floats) -> list[Any]:
-        """The words for categories of a one-hot group; of cells that are no code of it, these themselves."""
-        known = [*self.space.features[j].categories, *self.space.foreign_cells(j)]
-        return [known[int(code)] for code in codes]
 
     def sentences(self, names: Mapping[Any, str] | None = None) -> list[str]:
         """A text for each query: what would have to be different, in each of its counterfactuals, or why none is.

@@ -111,9 +111,15 @@ class WholeRows:
             if rule.text is not None:
                 count += RuleText(rule.text).broken(after, before)
             elif rule.function is not None:
-                names = list(rule.columns)
-                count += ~np.asarray(rule.function(self.after[names].copy(), self.before[names].copy()), dtype=bool)
+                rows = (self._with_groups(rows, cells) for rows, cells in ((self.after, after), (self.before, before)))
+                count += ~np.asarray(rule.function(*(one[list(rule.columns)].copy() for one in rows)), dtype=bool)
         return np.where(self.touched, count, 0)
+
+    def _with_groups(self, rows: pd.DataFrame, cells: Mapping[str, Told]) -> pd.DataFrame:
+        """The rows, and a column of the category of each one-hot group."""
+        groups = [f.name for f in self.space.features if f.columns and f.name not in rows]
+        told = pd.DataFrame({name: cells[str(name)].cells for name in groups}, index=rows.index)
+        return pd.concat([rows, told], axis=1)
 
     def _column(self, text: str) -> Hashable:
         """The column or group that a rule names."""

@@ -19,13 +19,16 @@ def row_names(result: Counterfactuals) -> list[str]:
     if not isinstance(result.queries, pd.DataFrame):
         return [f"Row {position}" for position in range(len(result))]
     index = result.queries.index
-    head = ", ".join(str(name) for name in index.names if name is not None)
+    if isinstance(index, pd.MultiIndex):
+        heads = ["" if name is None else f"{name} " for name in index.names]
+        kind = "" if any(heads) else "Row "
+        keys = [", ".join(f"{head}{part}" for head, part in zip(heads, key, strict=True)) for key in index]
+        return [f"{kind}{key}" for key in keys]
+    head = "" if index.name is None else str(index.name)
     return [_row_name(head, key) for key in index]
 
 
 def _row_name(head: str, key: Any) -> str:
-    if isinstance(key, tuple):
-        return f"{head or 'Row'} {', '.join(map(str, key))}"
     return str(key) if not head and isinstance(key, str) and key else f"{head or 'Row'} {key}"
 
 

@@ -75,6 +75,8 @@ class Prover:
         low, high = alone.low[answer].copy(), alone.high[answer].copy()
         for j in np.flatnonzero(space.is_categorical):
             on = np.flatnonzero(wide[answer, j])
+            if len(on) == 0:  # also of a column that is carried, which has no categories at all
+                continue
             chosen = alone.of_feature(j)[answer[on]]
             low[on, j], high[on, j] = chosen.argmax(axis=1), chosen.shape[1] - 1 - chosen[:, ::-1].argmax(axis=1)
         for item, leaf, below, above in self._leaves(answer, low, high, axes):

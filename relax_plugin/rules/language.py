@@ -43,6 +43,11 @@ COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 INSTEAD = {
     "=": "write ==",
     "<>": "write !=",
+    "=>": "write >=",
+    "=<": "write <=",
+    "≥": "write >=",
+    "≤": "write <=",
+    "≠": "write !=",
     "&": "write and",
     "|": "write or",
     "!": "write not",

@@ -130,7 +130,7 @@ TOKENS = re.compile(
     |(?P<open_text>['"].*)
     |(?P<quoted_name>`(?:[^`]|``)+`)
     |(?P<name>[^\W\d]\w*)
-    |(?P<symbol>==|!=|<=|>=|<>|\*\*|//|&&|\|\||.)""",
+    |(?P<symbol>==|!=|<=|>=|=>|=<|<>|\*\*|//|&&|\|\||.)""",
     re.VERBOSE | re.DOTALL,
 )
 

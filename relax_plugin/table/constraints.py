@@ -34,16 +34,24 @@ class Constraints:
         return any(value is not None for value in vars(self).values())
 
 
-def limits_of(features: Sequence[Feature], grid: Grid, said: Constraints, rows: int | None) -> Limits:
+def limits_of(
+    features: Sequence[Feature],
+    grid: Grid,
+    said: Constraints,
+    rows: int | None,
+    others: Mapping[Hashable, str] | None = None,
+) -> Limits:
     """The limits of features under the constraints of a call; `rows` is how many rows it has, if that is known."""
-    narrow, names = list(features), [f.name for f in features]
+    said, narrow, names = said.kept(), list(features), [f.name for f in features]
     low_of_rows: dict[int, Floats] = {}
     high_of_rows: dict[int, Floats] = {}
     if said.bounds is not None and not isinstance(said.bounds, Mapping):
         raise InputError(
             f"bounds is {said.bounds!r}; give a mapping of name to (low, high) or to a list of categories."
         )
-    refuse_unknown("bounds", said.bounds or {}, names)
+    for argument, given in vars(said).items():
+        if given is not None:
+            refuse_unknown(argument, given if argument == "bounds" else listed(given, argument), names, others)
     for name, bound in (said.bounds or {}).items():
         j = names.index(name)
         if _one_a_row(narrow[j], bound):
@@ -53,14 +61,12 @@ def limits_of(features: Sequence[Feature], grid: Grid, said: Constraints, rows: 
     narrow = _with_directions(narrow, names, said)
     if said.vary is not None:
         varied = listed(said.vary, "vary")
-        refuse_unknown("vary", varied, names)
         for name in varied:
             if features[names.index(name)].immutable:
                 raise ConstraintError(f"vary names feature {name!r}, which is immutable.")
         narrow = [f if f.name in varied else replace(f, immutable=True) for f in narrow]
     if said.immutable is not None:
         fixed = listed(said.immutable, "immutable")
-        refuse_unknown("immutable", fixed, names)
         narrow = [replace(f, immutable=True) if f.name in fixed else f for f in narrow]
     low, high = np.array([[f.low for f in narrow]]), np.array([[f.high for f in narrow]])
     if low_of_rows:
@@ -94,7 +100,6 @@ def _with_directions(features: list[Feature], names: list[Hashable], said: Const
         if given is None:
             continue
         listed_names = listed(given, argument)
-        refuse_unknown(argument, listed_names, names)
         for name in listed_names:
             j = names.index(name)
             features[j] = with_direction(features[j], direction)
@@ -144,11 +149,25 @@ def _ends_of_rows(feature: Feature, bound: Sequence[Any], rows: int | None) -> t
     return low, high
 
 
-def refuse_unknown(argument: str, names: Iterable[Hashable], known: Collection[Hashable]) -> None:
-    """Refuse names that are none of a feature."""
+def refuse_unknown(
+    argument: str, names: Iterable[Hashable], known: Collection[Hashable], others: Mapping[Hashable, str] | None = None
+) -> None:
+    """Refuse names that are none of a feature; `others` are columns that are none, with what they are."""
     for name in names:
         if name not in known:
+            if others and name in others:
+                raise UnknownNameError(f"{argument} names column {name!r}, {others[name]}.")
             raise UnknownNameError(f"{argument} names feature {name!r}; {did_you_mean(name, known)}")
+
+
+def no_features(groups: Mapping[Hashable, Iterable[Hashable]], derived: Iterable[Hashable]) -> dict[Hashable, str]:
+    """The columns that are no features of their own, with what they are: parts of one-hot groups, derived ones."""
+    parts = {
+        column: f"which is a part of the one-hot group {group!r}; name that"
+        for group, columns in groups.items()
+        for column in columns
+    }
+    return parts | dict.fromkeys(derived, "which is derived: it follows from others, and nothing is said about it")
 
 
 def mapped(costs: Mapping[Any, Any], argument: str) -> Mapping[Any, Any]:

@@ -21,7 +21,7 @@ from relax_plugin.table.columns import (
     with_cost,
     with_step,
 )
-from relax_plugin.table.constraints import listed, mapped, refuse_unknown, with_direction
+from relax_plugin.table.constraints import listed, mapped, no_features, refuse_unknown, with_direction
 from relax_plugin.table.one_hot import find_groups, group_feature, read_groups
 from relax_plugin.table.tables import kind_of, numbers_of
 
@@ -34,6 +34,7 @@ def infer_features(
     costs: Mapping[Any, float],
     groups: Any,
     ordered: Mapping[Any, Sequence[Any]],
+    derived: Iterable[Hashable] = (),
 ) -> list[Feature]:
     """The features of the columns.
 
@@ -42,6 +43,7 @@ def infer_features(
     frame : DataFrame of training rows
     lists : the arguments of `FeatureSpace.infer` that are lists of names, by what they are called
     bounds, steps, costs, groups, ordered : as `FeatureSpace.infer` has them
+    derived : the columns that are derived, which the frame is without
     """
     if len(frame) == 0:
         raise InputError("a FeatureSpace cannot be inferred from no rows; pass the training rows.")
@@ -56,7 +58,7 @@ def infer_features(
     owner = {column: name for name, columns in grouped.items() for column in columns}
     names = list(dict.fromkeys(owner.get(column, column) for column in frame.columns))
     for argument, some in said.items():
-        refuse_unknown(argument, some, names)
+        refuse_unknown(argument, some, names, no_features(grouped, derived))
     features = []
     for name in names:
         if name in grouped:
@@ -100,7 +102,7 @@ def _of_column(column: "pd.Series[Any]", said: Mapping[str, list[Hashable]], ord
     if name not in said["immutable"]:  # else it is no news
         warnings.warn(
             f"feature {name!r} has {len(feature.categories)} different texts in {len(column)} rows: it names rows, and "
-            f"is carried to the model as it is. If it may change, say categorical=[{name!r}].",
+            f"is carried to the model as it is. If it may change, say categorical=[{name!r}] (--categorical {name}).",
             stacklevel=4,
         )
     return carried_feature(name, column)
@@ -117,7 +119,7 @@ def _groups(frame: pd.DataFrame, groups: Any) -> dict[Hashable, list[Hashable]]:
     for name, columns in find_groups(frame).items():
         warnings.warn(
             f"the columns {columns} look like the one-hot code of one feature, {name!r}: changed one by one they are "
-            "torn apart. Say one_hot='auto', or one_hot={} if they are features of their own.",
+            "torn apart. Say one_hot='auto' (--one-hot auto), or one_hot={} if they are features of their own.",
             stacklevel=4,
         )
     return {}

@@ -1,6 +1,6 @@
 """The tables that rows come in: DataFrames of several libraries and arrays, their columns read and written."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Any, Literal
 
 import narwhals
@@ -29,13 +29,16 @@ def pandas_or_array(X: Any) -> Rows:
         return pd.DataFrame(list(X)).infer_objects()
     table = narwhals.from_native(X, eager_only=True, pass_through=True)
     if not isinstance(table, narwhals.DataFrame):
-        raise InputError(f"rows must be a DataFrame (pandas, polars, ...) or a numpy array, not {type(X).__name__}.")
+        raise InputError(
+            "rows must be a DataFrame (pandas, polars, ...), a numpy array, or a dict, a Series or a list of these, "
+            f"not {type(X).__name__}."
+        )
     exact = [name for name, kind in table.schema.items() if isinstance(kind, narwhals.Decimal)]
     return pd.DataFrame({name: table[name].to_numpy() for name in table.columns}).astype(dict.fromkeys(exact, float))
 
 
-def without_columns(X: Rows, names: Any) -> tuple[Rows, pd.DataFrame | None]:
-    """The rows without some columns, and these."""
+def without_columns(X: Rows, names: Any, features: Collection[Hashable]) -> tuple[Rows, pd.DataFrame | None]:
+    """The rows without some columns, and these; columns of the model's are refused."""
     if names is None:
         return X, None
     if isinstance(names, str) or not isinstance(names, Iterable):
@@ -44,8 +47,12 @@ def without_columns(X: Rows, names: Any) -> tuple[Rows, pd.DataFrame | None]:
         raise InputError("carry names columns, and an array has none; give a DataFrame.")
     listed = list(names)
     for name in listed:
+        if name in features:
+            raise ColumnError(f"carry names column {name!r}, which the model knows: it is in the results anyway.")
         if name not in X.columns:
-            raise UnknownNameError(f"carry names column {name!r}; {did_you_mean(name, X.columns)}")
+            more = [column for column in X.columns if column not in features]
+            hint = did_you_mean(name, more) if more else "the rows have none that the model does not know."
+            raise UnknownNameError(f"carry names column {name!r}; {hint}")
         if name in ("query_id", "cf_id") or listed.count(name) > 1:
             raise ColumnError(f"carry names column {name!r} twice, or as the results call their own; rename it.")
     return X.drop(columns=listed), X[listed].copy()
@@ -145,13 +152,19 @@ def with_cells(column: "pd.Series[Any]", where: Booleans, cells: "pd.Series[Any]
     # A missing cell must stay what it is, which it would not in a dtype that has another one.
     if isinstance(column.dtype, pd.StringDtype) and isinstance(cells.dtype, pd.StringDtype):
         return with_cells(column, where, cells.astype(column.dtype))
-    if isinstance(column.dtype, np.dtype) and column.dtype.kind == "f" and column.isna().any():
+    if _is_of(column, "biuf") and _is_of(cells, "biuf") and cells.isin((0, 1)).all():  # dummies, true or 1
+        return with_cells(column, where, cells.astype(column.dtype))
+    if _is_of(column, "f") and column.isna().any():
         numbers = cells.to_numpy(dtype=np.float64, na_value=np.nan)
         held = numbers.astype(column.dtype)
         if np.array_equal(held, numbers, equal_nan=True):
             return with_cells(column, where, pd.Series(held))
     both: pd.Series[Any] = pd.concat([column[~where], cells.set_axis(column.index[where])])
     return both.sort_index()
+
+
+def _is_of(column: "pd.Series[Any]", kinds: str) -> bool:
+    return isinstance(column.dtype, np.dtype) and column.dtype.kind in kinds
 
 
 def array_with_cells(array: Array, where: Booleans, cells: Mapping[int, "pd.Series[Any]"]) -> Array:

@@ -196,9 +196,17 @@ class Translation(FeatureArrays):
         return {name: made[name] for name in self.columns}
 
     def columns_of(self, values: Values, names: Iterable[Hashable]) -> pd.DataFrame:
-        """Some columns of rows, in the dtypes of the training rows."""
+        """Some columns of rows, in the dtypes of the training rows; a one-hot group by its name is its category."""
         made = self._columns_of(values)
+        for j, feature in enumerate(self.features):
+            if feature.columns and feature.name not in made:
+                made[feature.name] = self.categories_of_group(j, values[:, j])
         return pd.DataFrame({name: made[name] for name in names})
+
+    def categories_of_group(self, j: int, codes: Floats) -> "pd.Series[Any]":
+        """The words for categories of a one-hot group; of cells that are no code of it, these themselves."""
+        known = [*self.features[j].categories, *self.foreign_cells(j)]
+        return pd.Series([known[int(code)] for code in codes], dtype=object)
 
     def model_array(self, values: Values) -> Array:
         """The cells of `model_input` as `to_numpy` would give them, without a frame in between (if `has_arrays`)."""

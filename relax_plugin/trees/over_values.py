@@ -231,28 +231,36 @@ class _Moved:
     def _sets(self) -> tuple[Booleans, Floats]:
         """Of each test of a category the positions that go left; and how many of each feature are known."""
         front = self.front
-        most = int(front.positions.max(initial=0))
         tests = np.flatnonzero(front.positions[self.owner] > 0)
+        most = int(front.positions[self.owner[tests]].max(initial=0))  # an untested column may name every row
         left = np.zeros((len(tests), most), dtype=bool)
         known = front.positions.astype(np.float64)
-        if most == 0 or front.space is None:
+        if not front.positions.any() or front.space is None:
             return left, known
         own = np.array([len(feature.categories) for feature in front.space.features])
         seen = np.where(own > 0, np.minimum(own, front.positions), 1)
         base = np.where(front.positions > 0, 0.0, front.low)
         code = np.arange(max(int(seen[front.positions > 0].max(initial=1)), 1))[:, None]
         cells = self._matrix(np.where(front.positions > 0, np.minimum(code, np.maximum(seen, 1) - 1), base))
-        left[:, : len(code)] = self._lefts(tests, cells)
+        left[:, : len(code)] = self._lefts(tests, cells)[:, :most]
         for j in np.flatnonzero(front.positions > seen):
-            mine = self.owner[tests] == j
-            for position in range(int(seen[j]), int(front.positions[j])):
-                row = base.copy()
-                row[j] = position
+            mine = np.flatnonzero(self.owner[tests] == j)
+            at = int(seen[j])
+            size = int(front.positions[j]) - at
+            while size:
+                rows = np.repeat(base[None], size, axis=0)
+                rows[:, j] = at + np.arange(size)
                 try:
-                    left[mine, position] = self._lefts(tests[mine], self._matrix(row[None]))[:, 0]
-                except (ValueError, TypeError):  # the pipeline refuses a cell that it was not fitted to
-                    known[j] = position
-                    break
+                    cells = self._matrix(rows)
+                except (ValueError, TypeError):  # the pipeline refuses a cell that it was not fitted to: which?
+                    known[j] = at
+                    size //= 2
+                    continue
+                if len(mine):
+                    left[mine, at : at + size] = self._lefts(tests[mine], cells)
+                at += size
+                size = min(size, int(front.positions[j]) - at)
+                known[j] = at
         return left, known
 
     def _lefts(self, tests: Integers, matrix: Floats) -> Booleans:

@@ -95,7 +95,7 @@ def asked_of(explainer: "CounterfactualExplainer", goal: Goal | None, said: Cons
     wanted, classes = read_plausibility(explainer.plausible), explainer.blackbox_.classes
     return Asked(
         method=name_of(explainer),
-        goal=goal or explainer.goal or explainer.goal_,
+        goal=(goal or explainer.goal or explainer.goal_).spelled(explainer.blackbox_),
         classes=None if classes is None else tuple(np.asarray(classes).tolist()),
         probabilities=explainer.blackbox_.has_probabilities,
         max_changes=explainer._most_changes(),

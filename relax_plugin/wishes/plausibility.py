@@ -164,8 +164,11 @@ class TrainingRows:
         """Distinct rows, or so many of them that a detector is fitted and asked in reasonable time.
 
         A row that occurs twenty times would have no distance to its neighbours, and all others looked like outliers.
+        Rows that only carried cells tell apart, such as their names, are the same to a detector.
         """
-        rows = np.unique(self.rows, axis=0)
+        seen = np.array([not feature.carried for feature in self.space.features], dtype=bool)
+        _, first = np.unique(self.rows[:, seen], axis=0, return_index=True)
+        rows = self.rows[first]
         if len(rows) <= ROWS_FITTED:
             return rows
         return np.asarray(rows[np.sort(np.random.default_rng(0).permutation(len(rows))[:ROWS_FITTED])])

@@ -191,6 +191,10 @@ def test_extra_columns_come_along_if_they_are_named() -> None:
     pd.testing.assert_frame_equal(again.frame, result.frame)
     with pytest.raises(UnknownNameError, match="carry names column 'custom'; did you mean 'customer'"):
         explainer.explain(queries, carry=["custom"])
+    with pytest.raises(ColumnError, match=f"carry names column '{PLAIN.columns[0]}', which the model knows"):
+        explainer.explain(queries, carry=[PLAIN.columns[0]])
+    with pytest.raises(UnknownNameError, match="'zip'; the rows have none that the model does not know"):
+        explainer.explain(PLAIN[:1], carry=["zip"])
     with pytest.raises(InputError, match="carry must be a list"):
         explainer.explain(queries, carry="customer")
 

@@ -60,7 +60,7 @@ def test_a_percentage_does_not_round_to_none_half_or_all(share, text):
         (pd.MultiIndex.from_tuples([("a", 1), ("b", 2)]), ["Row a, 1", "Row b, 2"]),
         (
             pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["shop", "till"]),
-            ["shop, till a, 1", "shop, till b, 2"],
+            ["shop a, till 1", "shop b, till 2"],
         ),
     ],
 )

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from reference.region_rows import AtRandom, delivered_rows, drawn_rows
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier, MLPRegressor
@@ -116,6 +117,14 @@ def test_categories_join_a_box_only_if_they_hold_in_all_of_it() -> None:
     box = found.regions().box(0)
     assert box.ranges["job"] == ["pilot"]
     assert box.ranges["income"][1] == 3500 and box.ranges["income"][0] == pytest.approx(2800, abs=30)
+
+
+def test_trees_that_are_given_a_carried_column_have_proved_regions() -> None:
+    people = PEOPLE.drop(columns="job").assign(since=pd.date_range("2020-01-01", periods=ROWS))
+    trees = make_column_transformer(("drop", ["since"]), remainder="passthrough")
+    model = make_pipeline(trees, DecisionTreeClassifier(max_depth=3, random_state=0)).fit(people, linear(PEOPLE))
+    found = make_explainer("greedy", model).fit(people).explain(people[:4])
+    assert found.found.any() and (found.regions().table["kind"] == "proved").all()
 
 
 @pytest.mark.parametrize("trees", [True, False])

@@ -11,8 +11,9 @@ from reference.every_explainer import every_explainer, skipped_with_a_reason
 from reference.small_explainers import OPTIONS
 from sklearn.linear_model import LogisticRegression
 
-from relax_plugin import Counterfactuals, FeatureSpace, make_explainer
+from relax_plugin import Counterfactuals, FeatureSpace, Rule, make_explainer
 from relax_plugin.errors import ConstraintError, TableNote, UnknownNameError
+from relax_plugin.evaluation.whole_rows import WholeRows
 
 RNG = np.random.default_rng(9)
 ROWS = 120
@@ -73,6 +74,14 @@ def test_dummies_of_every_dtype_are_read_and_written_as_they_came(dtype: str) ->
     result = make_explainer("greedy", watched, space).fit(rows).explain(rows[:20])
     assert whole(result.frame) and list(result.frame.dtypes[2:]) == list(rows.dtypes)
     assert all(kinds == rows.dtypes.tolist() for kinds in seen)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float64"])
+def test_dummies_of_a_query_keep_its_dtype_whatever_training_had(dtype: str) -> None:
+    for trained in ("bool", "int64"):
+        rows, queries = table(trained), table(dtype)[:20]
+        result = make_explainer("greedy", model, FeatureSpace.infer(rows, one_hot=GROUPS)).fit(rows).explain(queries)
+        assert whole(result.frame) and list(result.frame.dtypes[2:]) == list(queries.dtypes)
 
 
 def test_a_change_is_told_by_its_category_and_counts_once() -> None:
@@ -168,8 +177,25 @@ def test_constraints_speak_of_the_group() -> None:
     space = FeatureSpace.infer(WHOLE, one_hot=GROUPS, bounds={"job": ["clerk", "smith"]})
     result = make_explainer("greedy", model, space).fit(WHOLE).explain(WHOLE[:30])
     assert "cook" not in set(result.changes()["to"])
-    with pytest.raises(UnknownNameError, match="immutable names feature 'job_cook'"):
+    with pytest.raises(UnknownNameError, match=r"immutable names column 'job_cook', which is a part of .* 'job'"):
         FeatureSpace.infer(WHOLE, one_hot=GROUPS, immutable=["job_cook"])
+    for said in ({"vary": ["job_cook"]}, {"bounds": {"job_cook": (0, 0)}}, {"increase_only": ["job_cook"]}):
+        with pytest.raises(UnknownNameError, match=f"{next(iter(said))} names column 'job_cook', which is a part of"):
+            space.limits(**said)
+    with pytest.raises(UnknownNameError, match="costs names column 'job_cook', which is a part of"):
+        space.with_costs({"job_cook": 2.0})
+
+
+def test_a_rule_that_is_a_function_may_look_at_a_group_by_its_name() -> None:
+    rule = Rule(lambda after, before: (after["job"] != "cook") & (before["job"] != "clerk"), columns=["job"])
+    space = FeatureSpace.infer(WHOLE, one_hot=GROUPS, rules=[rule])
+    result = make_explainer("greedy", model, space).fit(WHOLE).explain(WHOLE[:30])
+    assert result.found.any() and not result.frame["job_cook"].any()
+    assert not WHOLE["job_clerk"].iloc[result.frame["query_id"]].any()
+    delivered = WholeRows(space, WHOLE[:30].iloc[result.frame["query_id"]], result.frame[list(WHOLE)])
+    assert not delivered.broken_rules().any()
+    cooks = WHOLE[:30].assign(job_clerk=0, job_cook=1, job_smith=0)
+    assert WholeRows(space, WHOLE[:30], cooks).broken_rules().sum() == (WHOLE["job_cook"][:30] == 0).sum()
 
 
 @pytest.mark.parametrize(

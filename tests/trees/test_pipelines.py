@@ -173,6 +173,18 @@ def test_cells_that_are_no_categories_go_where_the_pipeline_sends_them() -> None
     assert read_trees(strict, space).unknown(values).tolist() == ((values[:, 0] == 4) | (values[:, 2] == 3)).tolist()
 
 
+def test_carried_cells_go_through_the_pipeline_together(monkeypatch: Any) -> None:
+    rows = TABLE[NUMBERS].assign(since=pd.date_range("2020-01-01", periods=ROWS))
+    front = ColumnTransformer([("numbers", StandardScaler(), NUMBERS)])
+    model = make_pipeline(front, DecisionTreeClassifier(max_depth=3)).fit(rows, TWO)
+    asked, transform = [], ColumnTransformer.transform
+    monkeypatch.setattr(ColumnTransformer, "transform", lambda *given: (asked.append(1), transform(*given))[1])
+    space, values = FeatureSpace.infer(rows, immutable=["since"]).taking_in(rows)
+    trees = read_trees(model, space)
+    assert len(asked) < 50 and not trees.unknown(values).any()
+    assert (trees.labels(values) == model.predict(rows)).all()
+
+
 def test_one_hot_columns_of_a_space_are_one_category() -> None:
     dummies = pd.get_dummies(TABLE[["job", "home"]]).astype(int).join(TABLE[["age", "rate"]])
     model = RandomForestClassifier(15, random_state=0).fit(dummies, TWO)

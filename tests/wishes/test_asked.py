@@ -8,6 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from relax_plugin import Counterfactuals, Goal, make_explainer
+from relax_plugin.pages.bars import Bars
 from relax_plugin.registry import name_of
 from relax_plugin.wishes.asked import Asked
 
@@ -50,6 +51,15 @@ def test_the_question_about_some_rows_has_their_goals_and_bounds(greedy):
     some = asked.take([3, 0])
     assert some.goal == Goal.to(["no", "yes"])
     assert some.bounds == {"a": ((0.0, -3.0), 9.0), "c": (0, 3)}
+
+
+@pytest.mark.parametrize("goal", [Goal.to(1), Goal.to([1, 1, 1])])
+def test_a_label_is_told_as_the_model_writes_it(goal):
+    model = LogisticRegression().fit(ROWS, ROWS["a"] + ROWS["b"] > 0)
+    result = make_explainer("greedy", model).fit(ROWS).explain(ROWS[ROWS["a"] + ROWS["b"] < -1][:3], goal=goal)
+    assert result.found.all() and all("(probability of True: " in one for one in result.sentences())
+    bars = [Bars(result).of_answer(query, result.after[query, 0], result.scores_after[query, 0]) for query in range(3)]
+    assert [bar.label for bar in bars] == ["probability of True"] * 3
 
 
 def test_a_file_keeps_the_question(greedy):

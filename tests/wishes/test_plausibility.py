@@ -120,6 +120,13 @@ def test_rows_that_occur_often_do_not_make_outliers_of_the_others() -> None:
     np.testing.assert_array_equal(one.score(rows), other.score(rows))
 
 
+def test_rows_that_only_their_names_tell_apart_are_one_row() -> None:
+    often = pd.concat([ROWS[:60], *[ROWS[:3]] * 40], ignore_index=True)
+    named = often.assign(name=pd.to_datetime("2020-01-01") + pd.to_timedelta(range(len(often)), "D"))
+    space, values = FeatureSpace.infer(named, immutable=["name"]).taking_in(named)
+    assert len(TrainingRows.of(space, values).distinct) == 60
+
+
 def test_numbers_are_standardised_categories_one_hot_and_what_is_missing_is_the_mean() -> None:
     frame = pd.DataFrame({"x": [0.0, 2.0, 4.0, 2.0], "town": ["Rome", "Bonn", "Rome", "Rome"]})
     space = FeatureSpace.infer(frame)
