@@ -298,6 +298,10 @@ class ReLAXTabular:
             told = condition.get(f.name, (-np.inf, np.inf))
             if np.ndim(told) != 1 or (f.kind != "categorical" and len(told) != 2):
                 raise InputError(f"C says {told!r} of {f.name!r}; its least and greatest change, or names, are needed.")
+            if f.kind != "categorical" and not (told[0] <= 0 <= told[1]):  # which alibi refuses too
+                raise ConstraintError(
+                    f"C lets {f.name!r} change by {list(told)}, but to stay as it is, 0, must be in it."
+                )
             if f.kind != "categorical" and (f.name in condition or f.name in self.parts):
                 shares = self.parts.get(str(f.name), (-1.0, 1.0))
                 fall, rise = told

@@ -240,11 +240,19 @@ class BoostedTrees:
         return np.asarray(self.lookup.take(self.begins[feature] + piece, axis=0))
 
     def _left_by_the_others(self, states: Values) -> Bytes:
-        """What all features but one leave reachable (states, features, trees): products from both sides."""
+        """What all features but one leave reachable (states, features, trees): products from both sides.
+
+        Feature by feature: of many states numpy's `accumulate` takes fifteen times as long.
+        """
         own = self._reachable(self._every, states)
-        made = np.full_like(own, 255)
-        made[:, 1:] = np.bitwise_and.accumulate(own[:, :-1], axis=1)
-        made[:, :-1] &= np.bitwise_and.accumulate(own[:, :0:-1], axis=1)[:, ::-1]
+        made, last = np.empty_like(own), own.shape[1] - 1
+        made[:, 0] = 255
+        for j in range(last):
+            np.bitwise_and(made[:, j], own[:, j], out=made[:, j + 1])
+        after = own[:, last].copy()
+        for j in reversed(range(last)):
+            made[:, j] &= after
+            after &= own[:, j]
         return made
 
     def _sum(self, reachable: Bytes) -> Floats:

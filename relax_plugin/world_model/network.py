@@ -4,6 +4,7 @@ The hidden layer is a sum over features, so that moving one feature is one addit
 computed once for all states.
 """
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -23,7 +24,7 @@ BATCH = 128
 LEARNING_RATE = 5e-3  # AdamW, falling linearly to a twentieth
 WEIGHT_DECAY = 1.0
 CELLS_AT_ONCE = 400_000  # numbers of one addition: what fits a processor's cache
-CELLS_OF_STATES = 4_000_000  # numbers kept of what the features of states add
+CELLS_OF_STATES = 4_000_000  # numbers that the features of states add which are predicted together
 FAR = 1000.0  # standard deviations from which on all numbers look alike: single precision must hold their sums
 
 
@@ -109,8 +110,9 @@ class TabledNetwork:
         result = np.empty((len(values), self.second.shape[1]))
         size = max(CELLS_OF_STATES // (values.shape[1] * HIDDEN), 1)
         for start in range(0, len(values), size):
-            hidden = self._adds(self._every, values[start : start + size]).sum(axis=1) + self.offset
-            result[start : start + size] = np.maximum(hidden, 0.0) @ self.second + self.last
+            hidden = np.concatenate([own.sum(axis=1) for own in self._added(values[start : start + size])])
+            hidden += self.offset
+            result[start : start + size] = np.maximum(hidden, 0.0, out=hidden) @ self.second + self.last
         return np.asarray(result * self.scale + self.centre)
 
     def table(self, feature: Integers, value: Floats) -> Array:
@@ -121,10 +123,8 @@ class TabledNetwork:
         """Targets of every state with one feature moved (states, moves, targets); or of the moves `chosen` for each."""
         count = len(feature) if chosen is None else chosen.shape[1]
         result = np.empty((len(states), count, self.second.shape[1]), dtype=np.float32)
-        several = max(CELLS_OF_STATES // (states.shape[1] * HIDDEN), 1)
-        few = max(CELLS_AT_ONCE // (count * HIDDEN), 1)
-        for first in range(0, len(states), several):
-            own = self._adds(self._every, states[first : first + several])
+        few, first = max(CELLS_AT_ONCE // (count * HIDDEN), 1), 0
+        for own in self._added(states):
             others = (own.sum(axis=1) + self.offset)[:, None] - own  # the hidden layer without each feature
             for start in range(0, len(own), few):
                 part = others[start : start + few]
@@ -136,6 +136,7 @@ class TabledNetwork:
                     hidden = part.reshape(-1, HIDDEN).take(which, axis=0)
                     hidden += table.take(chosen[at], axis=0)
                 result[at] = np.maximum(hidden, 0.0, out=hidden) @ self.second
+            first += len(own)
         return np.asarray((result + self.last) * np.float32(self.scale) + self.centre.astype(np.float32))
 
     def predict_changed(self, states: Values, row: Integers, feature: Integers, value: Floats) -> Floats:
@@ -216,6 +217,12 @@ class TabledNetwork:
     @property
     def _every(self) -> Integers:
         return np.arange(len(self.columns))
+
+    def _added(self, states: Values) -> Iterator[Array]:
+        """What every feature of states adds to the hidden layer (some states, features, hidden), some at a time."""
+        some = max(CELLS_AT_ONCE // (states.shape[1] * HIDDEN), 1)
+        for first in range(0, max(len(states), 1), some):
+            yield self._adds(self._every, states[first : first + some])
 
     def _adds(self, feature: Integers, value: Floats) -> Array:
         """What cells add to the hidden layer (..., hidden): their features, and values of the same shape or of rows."""

@@ -284,6 +284,9 @@ def test_what_cannot_be_meant_is_refused(greedy: ReLAXTabular, X_positive: np.nd
         greedy.explain(X_positive[:3], C=[{"age": [0, 1]}])
     with pytest.raises(UnknownNameError, match="did you mean 'Private'"):
         greedy.explain(X_positive[:3], C=[{"Workclass": ["private"]}])
+    for wrong in ([5, -5], [5, 20], [-20, -5]):
+        with pytest.raises(ValueError, match=r"'Age' change by \[.*0, must be in it"):
+            greedy.explain(X_positive[:3], C=[{"Age": wrong}])
     with pytest.raises(ValueError, match="2 conditions for 3 rows"):
         greedy.explain(X_positive[:3], C=[{}, {}])
     with pytest.raises(NotFittedError):
