@@ -63,6 +63,7 @@ LAZY_DOORS = {
     ("adapters.mlflow", ""),  # the version that is logged
     ("agent.policy_tree", "pages"),  # PolicyTree.plot
     ("blackbox", "trees"),  # accelerate="auto"
+    ("batch", "trees"),  # accelerate="polish"
     ("evaluation.floor_table", "trees"),  # bench --floor
     ("", "agent"),  # the exports of relax_plugin
     ("cli", "commands"),
