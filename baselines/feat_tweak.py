@@ -47,7 +47,7 @@ class FeatTweak(TreeExplainer):
     Parameters
     ----------
     model : a tree ensemble that classifies
-        scikit-learn, XGBoost or LightGBM, also behind a pipeline of scalers, encoders and imputers.
+        scikit-learn, XGBoost, LightGBM or CatBoost, also behind a pipeline of scalers, encoders and imputers.
     space, goal, max_changes, seed
         As for every explainer. Paths that need more than `max_changes` are left out.
     epsilon : float or tuple of float

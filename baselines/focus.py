@@ -51,7 +51,7 @@ class Focus(TreeExplainer):
     Parameters
     ----------
     model : a tree ensemble that classifies
-        scikit-learn, XGBoost or LightGBM, also behind a pipeline of scalers, encoders and imputers.
+        scikit-learn, XGBoost, LightGBM or CatBoost, also behind a pipeline of scalers, encoders and imputers.
     space, goal, max_changes, seed
         As for every explainer. Changes beyond `max_changes` are undone as far as the goal allows.
     reverted : bool

@@ -52,7 +52,7 @@ class Mace(TreeExplainer):
     Parameters
     ----------
     model : a tree ensemble
-        scikit-learn, XGBoost or LightGBM, also behind a pipeline of scalers, encoders and imputers.
+        scikit-learn, XGBoost, LightGBM or CatBoost, also behind a pipeline of scalers, encoders and imputers.
     space, goal, max_changes, seed
         As for every explainer. With `max_changes` it is the nearest row with at most so many changes.
     seconds_per_row : float

@@ -48,7 +48,7 @@ class TreeCF(TreeExplainer):
     Parameters
     ----------
     model : a tree ensemble of two classes
-        scikit-learn, XGBoost or LightGBM, also behind scalers of single columns.
+        scikit-learn, XGBoost, LightGBM or CatBoost, also behind scalers of single columns.
     space, goal, max_changes, plausible, seed
         As for every explainer. Changes beyond `max_changes` are undone as far as the goal allows.
     backend : "genetic" or "exact"

@@ -20,6 +20,7 @@ HOSTS = RESULTS / "hosts"  # tests/hosts/own_tests_of_*.py
 WALK = RESULTS / "walk.csv"
 LARGE_TABLES = RESULTS / "large_tables.csv"
 OTHERS = RESULTS / "others.csv"
+POLISH = RESULTS / "polish.csv"
 TREECF = RESULTS / "treecf.csv"  # tests/hosts/against_treecf.py
 
 
@@ -56,6 +57,25 @@ def lasting() -> str:
         way = f"`{row.way}`" if "=" in row.way else row.way
         cells.append([row.task, way, *("none" if number == "nan" else number for number in numbers)])
     return f"{told}\n\n{markdown(['task', 'asked for', 'valid', 'lasts', 'features', 'model rows a query'], cells)}"
+
+
+def polished() -> str:
+    """How far answers are from the floor, as they are found and as they are polished."""
+    lines = pd.read_csv(POLISH)
+    told = (
+        f"{lines['rows'].max()} training rows at most that were set aside, {lines['seed'].nunique()} seeds. *Above the "
+        "floor* is how much farther answers are that change as few features as is possible:"
+    )
+    means = lines.groupby(["task", "method", "way"], sort=False).mean(numeric_only=True).reset_index()
+    cells = [
+        [
+            *(row.task, row.method, row.way, f"{row.found:.3f}", f"{row.changes:.3f}", f"{row.fewest:.3f}"),
+            *(f"{row.above:.1%}", f"{row.model_rows:.1f}", f"{row.ms:.1f}"),
+        ]
+        for row in means.itertuples()
+    ]
+    headings = ["task", "method", "accelerate", "valid", "features changed", "fewest possible", "above the floor"]
+    return f"{told}\n\n{markdown([*headings, 'model rows', 'CPU ms a query'], cells)}"
 
 
 def tiers() -> str:
@@ -199,6 +219,7 @@ def shown(value: float, form: str) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "real-tables": real_tables,
     "lasting": lasting,
+    "polish": polished,
     "networks": networks,
     "hosts": hosts_table,
     "walk": walked,

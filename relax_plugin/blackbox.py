@@ -50,9 +50,10 @@ class BlackBox:
     space : FeatureSpace, optional
         Needed by `ask`, which is given values; `answer` takes the user's rows.
     task : "auto", "classification" or "regression"
-    accelerate : "auto", optional
+    accelerate : "auto" or "polish", optional
         Small batches are answered by the arrays of a tree ensemble (`trees/`) in place of its library, if those agree
         with it on the rows of `learn`. Rows count as before, and what is delivered is confirmed by the model itself.
+        With "polish" answers are moved, too, to the fewest changes and the least distance that the trees allow.
     """
 
     def __init__(
@@ -60,10 +61,10 @@ class BlackBox:
         model: Any,
         space: FeatureSpace | None = None,
         task: Task = "auto",
-        accelerate: Literal["auto"] | None = None,
+        accelerate: Literal["auto", "polish"] | None = None,
     ) -> None:
-        if accelerate not in (None, "auto"):
-            raise InputError(f"accelerate is {accelerate!r}; accepted are 'auto' and None.")
+        if accelerate not in (None, "auto", "polish"):
+            raise InputError(f"accelerate is {accelerate!r}; accepted are 'auto', 'polish' and None.")
         if task not in ("auto", "classification", "regression"):
             raise InputError(f"task is {task!r}; accepted are 'auto', 'classification' and 'regression'.")
         self.model = model

@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "reading": {"flat", "table", "rules", "wishes", "reading"},
     "search": {*CONTRACT, "search"},
     "trees": {*CONTRACT, "trees"},
-    "menu": {*CONTRACT, "trees", "menu"},
+    "menu": {*CONTRACT, "trees", "networks", "menu"},
     "networks": {*CONTRACT, "networks"},
     "regions": {*CONTRACT, "trees", "regions"},
     "certificates": {*CONTRACT, "evaluation", "certificates"},  # which share nothing with provers and methods
@@ -63,6 +63,7 @@ LAZY_DOORS = {
     ("adapters.mlflow", ""),  # the version that is logged
     ("agent.policy_tree", "pages"),  # PolicyTree.plot
     ("blackbox", "trees"),  # accelerate="auto"
+    ("batch", "trees"),  # accelerate="polish"
     ("evaluation.floor_table", "trees"),  # bench --floor
     ("", "agent"),  # the exports of relax_plugin
     ("cli", "commands"),
@@ -299,7 +300,7 @@ TESTED_BY = {
     "evaluation/test_tables": ["evaluation.schema"],
     "evaluation/test_runner": ["evaluation.plan", "evaluation.units"],
     "evaluation/test_tasks": ["evaluation.slow", "evaluation.task_models"],
-    "menu/test_menu": ["menu.finding", "menu.probed", "menu.proved", "pages.menu_picture"],
+    "menu/test_menu": ["menu.bounded", "menu.finding", "menu.probed", "menu.proved", "pages.menu_picture"],
     "networks/test_floor": [
         *("networks.moves", "networks.program", "networks.question", "networks.subsets", "networks.targets"),
     ],

@@ -26,12 +26,14 @@ from relax_plugin.errors import CertificateError, ReLAXError
 from relax_plugin.evaluation import metrics
 from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.goal import Goal
+from relax_plugin.reading.words import BY_BOUNDS, BY_SOLVER
 from relax_plugin.result_files import table_frame
 from relax_plugin.table.plain_cells import from_plain, to_plain
 from relax_plugin.table.tables import array_dtype, as_array
 from relax_plugin.wishes.asked import Asked
 
 MOST_ROWS = 100_000  # of the model, for a proof
+NOT_RECHECKED = {BY_BOUNDS: "the prover's bounds of the network", BY_SOLVER: "solver's word"}
 MOST_LETTERS = 10_000_000  # of a file that is read as a certificate
 
 
@@ -162,6 +164,8 @@ class _Check:
             question = self._question(before)
             proved, how = shown_again(question, claim, changes, distance, most_rows)
             checks.append(f"the proof: {how}")
+            word_of = next((said for way, said in NOT_RECHECKED.items() if way in str(self.told["shown"])), "")
+            checks += [f"not re-checked: {word_of}"] * bool(word_of and not proved)
         checks += self._left_open()
         return Checked(claim, word, proved, checks, self.native.rows)
 

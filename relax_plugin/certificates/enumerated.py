@@ -97,12 +97,17 @@ def _beside(cuts: Floats, low: float, high: float) -> Floats:
 
 
 def thresholds_of(model: Any, space: FeatureSpace) -> list[Floats] | None:
-    """The thresholds of each feature, where the model is one of scikit-learn's trees on the very columns of the space.
+    """The thresholds of each feature, where the model has trees on the very columns of the space.
 
-    Read off `tree_` here, apart from the package's own readers of trees. None for any other model.
+    Of scikit-learn's trees read off `tree_`, of CatBoost's told by `get_borders`: apart from the package's own readers
+    of trees. None for any other model.
     """
     groups = [feature for feature in space.features if feature.columns or feature.carried]
-    if not type(model).__module__.startswith(OWN_TREES) or space.derived or groups:
+    if space.derived or groups:
+        return None
+    if type(model).__module__.startswith("catboost.") and hasattr(model, "get_borders"):
+        return _borders_of(model, space)
+    if not type(model).__module__.startswith(OWN_TREES):
         return None
     first = getattr(model, "init_", None)  # what boosting starts from may look at the row itself
     if first is not None and not isinstance(first, str) and not type(first).__module__.startswith("sklearn.dummy"):
@@ -117,3 +122,14 @@ def thresholds_of(model: Any, space: FeatureSpace) -> list[Floats] | None:
         for j in range(len(cuts)):
             cuts[j].append(tree.threshold[tree.feature == j])
     return [np.unique(np.concatenate(own)) for own in cuts]
+
+
+def _borders_of(model: Any, space: FeatureSpace) -> list[Floats] | None:
+    """The borders of a CatBoost model of numbers alone."""
+    others = (model.get_cat_feature_indices(), model.get_text_feature_indices(), model.get_embedding_feature_indices())
+    if any(len(own) for own in others):
+        return None
+    if space.container == "frame" and list(model.feature_names_) != list(space.columns):
+        return None
+    borders = model.get_borders()
+    return [np.array(borders.get(j, []), dtype=np.float64) for j in range(len(space.columns))]

@@ -12,6 +12,7 @@ from relax_plugin.certificates.spaces import ALL, column_dtypes, space_to_plain
 from relax_plugin.certificates.words import FORMAT, SEAL, VERSION, checksum, sentence_of
 from relax_plugin.errors import GoalError, InputError, NotFittedError
 from relax_plugin.goal import Goal
+from relax_plugin.reading.words import BY_BOUNDS, BY_SOLVER
 from relax_plugin.results import Counterfactuals
 from relax_plugin.table.feature_files import dtype_text
 from relax_plugin.table.plain_cells import to_plain
@@ -85,12 +86,14 @@ def _distance(result: Counterfactuals, query: int, cf_id: int) -> float:
 def _shown(result: Counterfactuals, claim: str, changes: int | None, query: int) -> str:
     """How it was shown."""
     asked = "the model's own predict on the delivered row"
+    proof = "" if result.proofs is None else str(result.proofs[query])
+    how = next((way for way in (BY_BOUNDS, BY_SOLVER) if way in proof), "over the leaves of the trees")
     if claim == "impossible":
-        return "every set of features that may change, over the leaves of the trees"
+        return f"every set of features that may change, {how}"
     if claim == "closest":
-        return f"every set of up to {changes} features, over the leaves of the trees; {asked}"
+        return f"every set of up to {changes} features, {how}; {asked}"
     if claim == "fewest":
-        return f"{'the query itself' if changes == 1 else 'every set of fewer features, over the leaves'}; {asked}"
+        return f"{'the query itself' if changes == 1 else f'every set of fewer features, {how}'}; {asked}"
     return asked if claim in ("found", "already") else str(result.status[query, 0])
 
 

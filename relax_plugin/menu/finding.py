@@ -14,6 +14,7 @@ from relax_plugin.errors import InputError
 from relax_plugin.features import Bounds, Rows
 from relax_plugin.goal import Goal
 from relax_plugin.limits import Limits
+from relax_plugin.menu.bounded import bounded_sets
 from relax_plugin.menu.menu import Menu
 from relax_plugin.menu.probed import probed_sets
 from relax_plugin.menu.proved import proved_sets, trees_of
@@ -60,10 +61,15 @@ class SetSearch(CounterfactualExplainer):
             found[found] = problem.admits(values[found], np.flatnonzero(found))  # what a rule bars proves nothing
             closest &= found | ~possible
             open_ = np.flatnonzero(possible & ~found)
+        inside = _inside(sets)
         if len(open_):
             probed, there = probed_sets(problem, sets, open_)
             values[there], found[there] = probed[there], True
-        inside = _inside(sets)
+            if trees is None:  # what no answer was found for may be out of a network's reach
+                left = np.flatnonzero(~(inside & found).any(axis=1))
+                bounded, there, possible = bounded_sets(problem, sets, left)
+                values[there], found[there] = bounded[there], True
+                closest = ~possible
         if len(at) == len(self.sets_):  # else smaller sets are not among them
             self.possible_[at] = (inside & possible).any(axis=1)
             self.closest_[at] = (~inside | closest).all(axis=1)

@@ -48,6 +48,8 @@ class NetworkFloor:
     seconds : array (queries,)
     notes : array (queries,) of str
         Why a query was not looked at, or where its proof stopped; "" if it is whole.
+    by_solver : bool array (queries,)
+        Whether what is proved of fewest changes rests on a solver's word; else every box was bounded here.
     """
 
     changes: Integers
@@ -59,6 +61,7 @@ class NetworkFloor:
     possible: Booleans
     seconds: Floats
     notes: Array
+    by_solver: Booleans
 
     def __len__(self) -> int:
         return len(self.changes)
@@ -152,6 +155,7 @@ class Found:
     at_least: float = 0.0
     possible: bool = True
     note: str = ""
+    by_solver: bool = False
 
 
 Look = Callable[[Question, Asked, float], Found]
@@ -180,6 +184,7 @@ def _looked_at(
         possible=~question.hopeless,
         seconds=np.zeros(count),
         notes=question.notes,
+        by_solver=np.zeros(count, dtype=bool),
     )
     for asked in question.open():
         started = time.perf_counter()
@@ -190,6 +195,7 @@ def _looked_at(
         result.closest[row] = found.best.closed and found.best.values is not None
         result.proved[row], result.at_least[row] = found.proved, found.at_least
         result.possible[row], result.notes[row] = found.possible, found.note
+        result.by_solver[row] = found.by_solver
         result.seconds[row] = time.perf_counter() - started
     return result
 
@@ -201,6 +207,7 @@ def _fewest(question: Question, asked: Asked, deadline: float, most: int) -> Fou
     found = Found(Decision())
     for k in range(1, min(most, movable) + 1):
         told = search.solve(k, deadline)
+        asked_solver = told is None
         if told is None:
             told = _by_solver(question, asked, k, deadline)
         if told.values is not None:
@@ -212,6 +219,7 @@ def _fewest(question: Question, asked: Asked, deadline: float, most: int) -> Fou
             found.note = "rounding decides" if told.unsure else f"the time was over at {k} changes"
             return found
         found.proved = k + 1
+        found.by_solver |= asked_solver
     found.possible = movable > most
     return found
 
@@ -247,6 +255,7 @@ def _nearest(question: Question, asked: Asked, deadline: float, few: int) -> Fou
         found.best = _tried(question, asked, solved.amount, found.best)
     found.best.closed = False  # as few changes were not what was asked for
     found.possible = not (np.isinf(solved.at_least) and found.best.values is None)
+    found.by_solver = not found.possible
     found.at_least = min(solved.at_least, found.best.distance) if found.possible else 0.0
     if found.best.distance > found.at_least * (1 + 1e-3):
         found.note = f"the time was over with {program.switches} switches of rectifiers and steps open"

@@ -15,6 +15,7 @@ from relax_plugin.limits import Limits
 from relax_plugin.networks.moves import Moves, input_precision, model_inputs, moves_of, refuse_what_is_no_number
 from relax_plugin.networks.relu import ReluNetwork
 from relax_plugin.networks.targets import Target, target_of
+from relax_plugin.problem import Problem
 from relax_plugin.results import taken
 from relax_plugin.rules.kept import KeptRules
 
@@ -68,9 +69,6 @@ class Question:
             raise UnsupportedError(f"skipped because {error}.") from error
         space, values = space.taking_in(rows)
         limits = space.limits(values=values) if limits is None else limits
-        missing = space.is_missing(values).any(axis=1)
-        unseen = (values >= np.where(space.is_categorical, np.diff(space.category_offsets), np.inf)).any(axis=1)
-        notes = np.where(missing, "a cell of it is missing", np.where(unseen, "it has an unseen category", ""))
         if blackbox.classes is None:
             blackbox.learn(values)
         before = blackbox.confirm(rows)
@@ -88,10 +86,25 @@ class Question:
             before,
             bound.met(before),
             bound.impossible(before) != "",
-            notes.astype(object),
+            _why_not(space, values),
         )
         question._refuse_another_network()
         return question
+
+    @classmethod
+    def about(cls, problem: Problem, limits: Limits) -> "Question":
+        """The question of a call, under limits that may be narrower; UnsupportedError, *skipped because ...*."""
+        refuse_what_is_no_number(problem.space)
+        try:
+            network = ReluNetwork.of(problem.blackbox)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"skipped because {error}.") from error
+        space, values, goal = problem.space, problem.start, problem.goal
+        met, hopeless = goal.met(problem.before), goal.impossible(problem.before) != ""
+        rows, notes = space.model_input(values), _why_not(space, values)
+        made = cls(network, problem.blackbox, space, limits, rows, values, goal, problem.before, met, hopeless, notes)
+        made._refuse_another_network()
+        return made
 
     def __len__(self) -> int:
         return len(self.values)
@@ -136,6 +149,14 @@ class Question:
         kept = KeptRules(self.space, self.space.bound_rules, self.values).holds(values, owner)
         delivered = self.space.restore(values, taken(self.rows, owner), self.values[owner])
         return np.asarray(self.goal.take(owner).met(self.blackbox.confirm(delivered)) & kept)
+
+
+def _why_not(space: FeatureSpace, values: Values) -> Array:
+    """Why nothing is proved of each query; "" if something may be."""
+    missing = space.is_missing(values).any(axis=1)
+    unseen = (values >= np.where(space.is_categorical, np.diff(space.category_offsets), np.inf)).any(axis=1)
+    notes = np.where(missing, "a cell of it is missing", np.where(unseen, "it has an unseen category", ""))
+    return np.asarray(notes.astype(object))
 
 
 def _bound(model: Any, space: FeatureSpace) -> BlackBox:

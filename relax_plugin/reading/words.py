@@ -12,6 +12,8 @@ DIGITS = 6  # significant ones of a number that is no whole one
 MOST_WHOLE = 1e15  # whole numbers from here on are no longer told one from the next as floats
 LEAST_PLAIN = 1e-4  # smaller numbers are written with a power of ten
 FINEST = 4  # decimals of a percentage
+BY_BOUNDS = "by bounds of the network"  # how something was proved, at the end of the sentence that says what
+BY_SOLVER = "by a solver's word"
 
 
 def row_names(result: Counterfactuals) -> list[str]:

@@ -21,6 +21,7 @@ Decide = Literal["largest score", "largest probability", "above", "number", "wei
 Link = Literal["identity", "sigmoid", "softmax"]
 
 CHUNK_CELLS = 4_000_000  # rows times trees that are walked side by side: bounds the memory
+BEYOND = 2.0**128  # the first number that float32 has no more
 LOWEST = np.iinfo(np.int64).min
 REACHES = (2, 1 << 8, 1 << 32)  # floats around a guess within which the sought one is looked for first
 
@@ -332,12 +333,16 @@ def as_float64_threshold(threshold: Any, *, strict: bool = False) -> Floats:
     threshold = np.asarray(threshold, dtype=np.float64)
     below = threshold.astype(np.float32)
     too_high = below.astype(np.float64) >= threshold if strict else below.astype(np.float64) > threshold
-    below = np.where(too_high, np.nextafter(below, np.float32(-np.inf)), below)
-    above = np.nextafter(below, np.float32(np.inf))
-    middle = 0.5 * (below.astype(np.float64) + above.astype(np.float64))
-    with np.errstate(over="ignore"):  # a tie between two float32 goes to the even one, which may be either
+    with np.errstate(over="ignore"):
+        below = np.where(too_high, np.nextafter(below, np.float32(-np.inf)), below)
+        above = np.nextafter(below, np.float32(np.inf))
+        # Rounding goes to infinity as if that were the next float32.
+        low, high = (np.clip(side.astype(np.float64), -BEYOND, BEYOND) for side in (below, above))
+        middle = np.where(np.isinf(below) & np.isinf(above), np.inf, 0.5 * (low + high))
+        # A tie between two float32 goes to the even one, which may be either.
         rounds_down = middle.astype(np.float32) <= below
-    return np.asarray(np.where(rounds_down, middle, np.nextafter(middle, -np.inf)))
+    found = np.where(rounds_down, middle, np.nextafter(middle, -np.inf))
+    return np.asarray(np.where(strict & (threshold == -np.inf), -np.inf, found))
 
 
 def last_where(

@@ -17,7 +17,7 @@ from relax_plugin.trees.readers import read_trees
 
 # Tests of trees (rows times trees times depth) up to which the arrays are quicker: some 4 ms of numpy, and 1 ms.
 MOST_TESTS = 400_000
-MOST_TESTS_OF_OTHERS = 100_000  # XGBoost's and LightGBM's own calls are quick
+MOST_TESTS_OF_OTHERS = 100_000  # XGBoost's, LightGBM's and CatBoost's own calls are quick
 
 
 @dataclass(frozen=True)

@@ -91,8 +91,8 @@ def floor(
     Parameters
     ----------
     model : a tree ensemble that can be read, or a BlackBox of one
-        Of scikit-learn, XGBoost or LightGBM, also behind a pipeline. Others are refused by an UnsupportedError,
-        *skipped because ...*.
+        Of scikit-learn, XGBoost, LightGBM or CatBoost, also behind a pipeline. Others are refused by an
+        UnsupportedError, *skipped because ...*.
     space : FeatureSpace
     rows : DataFrame or array
         The queries. A number that is missing stays so, unless its feature may be filled in: a change of the price 1.

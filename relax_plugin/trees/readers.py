@@ -31,13 +31,14 @@ from relax_plugin.arrays import Floats
 from relax_plugin.errors import UnsupportedError
 from relax_plugin.features import FeatureSpace
 from relax_plugin.trees.boosters import read_lightgbm, read_xgboost
+from relax_plugin.trees.catboosters import read_catboost
 from relax_plugin.trees.ensemble import Decision, Tree, Trees, as_float64_threshold
 from relax_plugin.trees.histograms import read_histogram_boosting
 from relax_plugin.trees.over_values import over_values
 from relax_plugin.trees.pipelines import behind
 from relax_plugin.trees.reading import Reading, Unreadable
 
-LIBRARIES = ("sklearn", "xgboost", "lightgbm")
+LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost")
 
 
 def why_unreadable(model: Any, space: FeatureSpace | None = None) -> str | None:
@@ -103,6 +104,8 @@ def _read(model: Any) -> Reading:
         return read_xgboost(model)
     if library == "lightgbm" and hasattr(model, "booster_"):
         return read_lightgbm(model)
+    if library == "catboost" and name in ("CatBoostClassifier", "CatBoostRegressor"):
+        return read_catboost(model)
     article = "an" if name[:1].upper() in "AEIOU" else "a"
     raise Unreadable(f"it needs a tree ensemble, and the model is {article} {name}")
 

@@ -8,6 +8,9 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from relax_plugin import FeatureSpace, Goal, make_explainer
 from relax_plugin.base import CounterfactualExplainer
@@ -95,8 +98,31 @@ def test_a_menu_of_a_regressor_is_proved_too() -> None:
 
 
 def linear_menu(space: FeatureSpace = SPACE, row: int = 0, **said: Any) -> tuple[Menu, Any]:
+    """Of a model that nobody can look into."""
     model = LogisticRegression(max_iter=500).fit(ROWS, LABELS)
-    return explainer(model, space).menu(ROWS.iloc[[row]], **said), model
+    return explainer(lambda rows: model.predict_proba(rows), space).menu(ROWS.iloc[[row]], **said), model
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", [0, 1, 5])
+@pytest.mark.parametrize("hidden", [(), (12, 8)], ids=["linear", "network"])
+def test_a_menu_of_a_network_calls_impossible_what_brute_force_does_not_find(hidden: Any, row: int) -> None:
+    last = MLPClassifier(hidden, max_iter=800, random_state=0) if hidden else LogisticRegression()
+    model = make_pipeline(StandardScaler(), last).fit(ROWS, LABELS)
+    query = ROWS.iloc[[row]]
+    menu = explainer(model).menu(query, max_changes=2)
+    start, own = SPACE.values(query)[0], model.predict(query)[0]
+    least = [every_answer(model, SPACE, start, part, lambda said: said != own) for part in menu.sets]
+    assert menu.possible.tolist() == menu.found.tolist() == np.isfinite(least).tolist()
+    assert 0 < menu.found.sum() < len(menu)
+    assert not menu.closest[menu.found].any(), "how near an answer can be is not proved"
+
+
+def test_what_is_not_proved_in_time_is_not_called_impossible(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("relax_plugin.menu.bounded.SECONDS", 0.0)
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(ROWS, LABELS)
+    menu = explainer(model).menu(ROWS.iloc[[0]])
+    assert menu.possible.all() and not menu.found.all()
 
 
 def test_of_other_models_nothing_is_called_impossible_and_answers_hold() -> None:
