@@ -40,7 +40,7 @@ NEIGHBOURS = 500  # training rows that are looked at for it
 LONGEST = 40  # steps of a walk
 STRIDE = 0.1  # share of a number's range that a step moves it
 CHUNK_CELLS = 4_000_000  # numbers in the rows that are walked at once: bounds the memory
-MOST_STEPS, MOST_TRIES = 100_000_000, 100_000
+MOST_STEPS, MOST_TRIES = 5_000_000, 100_000
 
 
 class FastAR(CounterfactualExplainer):
@@ -105,7 +105,7 @@ class FastAR(CounterfactualExplainer):
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         seed = int(rng.integers(2**32))
         made = fill_slots(problem, n, lambda part: self._solve(part, seed))
-        made.note[:] = f"none was met by the policy's walk, nor by {self.tries} walks by chance"
+        made.note[:] = f"none was found by the policy's walk, nor by {self.tries} walks by chance"
         return made
 
     def _solve(self, problem: Problem, seed: int) -> Proposals:

@@ -58,7 +58,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "growing-spheres": {"samples": 60},
     "wachter": {"steps": 20},
     "cfrl": {"steps": 150},
-    "fastar": {"steps": 8_000},
+    "fastar": {"steps": 20_000},
 }
 
 RNG = np.random.default_rng(11)
