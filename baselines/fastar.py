@@ -64,8 +64,8 @@ class FastAR(CounterfactualExplainer):
         "AAAI 2022, https://arxiv.org/abs/2106.03962",
         tier="reproduced in part",
         evidence="on the paper's three tables, with a hundredth of its training, it is as valid as published to "
-        "three points of a hundred, and as sparse on Adult alone: docs/results/others.csv; training makes more walks arrive "
-        "in fewer steps: tests/baselines/test_fastar.py",
+        "three points of a hundred, and as sparse on Adult alone: docs/results/others.csv; training makes more walks "
+        "arrive in fewer steps: tests/baselines/test_fastar.py",
     )
 
     def __init__(
