@@ -13,11 +13,13 @@ from relax_plugin.evaluation.kept_rows import noted_run, read_kept_rows
 from relax_plugin.evaluation.pairs import paired
 from relax_plugin.evaluation.ranks import SCORES, by_task, critical_difference, friedman, ranked
 from relax_plugin.evaluation.suites import FIELD
-from relax_plugin.evaluation.tables import failures
+from relax_plugin.evaluation.tables import failures, wall_seconds
 
 FIELD_ROWS = Path(__file__).resolve().parent / "results" / "field"
 FIELD_COMMAND = "relax-plugin bench --suite field --output .bench/field --keep docs/results/field"
 OURS = "relax-global"
+COMPARED = ("valid", "changes", "plausible", "lasting")
+BUSY = 1.3  # seconds of wall a second of CPU, above which a machine has other work too
 
 
 def of_the_field(table: Callable[[pd.DataFrame], str]) -> Callable[[], str]:
@@ -74,7 +76,7 @@ def field_ranks(rows: pd.DataFrame) -> str:
 def field_pairs(rows: pd.DataFrame) -> str:
     """ReLAX against each other method, query by query of the same seeds, with the tasks where it is behind."""
     lines = []
-    scores = [score for score in SCORES if score.name in ("valid", "changes", "plausible", "lasting")]
+    scores = [score for score in SCORES if score.name in COMPARED]
     for other in dict.fromkeys(rows["method"]):
         if other == OURS:
             continue
@@ -87,6 +89,61 @@ def field_pairs(rows: pd.DataFrame) -> str:
         lines.append([f"`{other}`", *cells])
     heading = f"`{OURS}` against: better / tied / worse (where)"
     return markdown([heading, *(score.name for score in scores)], lines)
+
+
+def behind(rows: pd.DataFrame) -> dict[str, dict[str, list[str]]]:
+    """By score and task the methods of others that are better than ReLAX there, query by query."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for score in (score for score in SCORES if score.name in COMPARED):
+        tasks: dict[str, list[str]] = {task: [] for task in dict.fromkeys(rows["task"])}
+        for other in (name for name in dict.fromkeys(rows["method"]) if not str(name).startswith(OURS)):
+            for one in paired(rows, OURS, str(other), score):
+                if one.outcome == "worse":
+                    tasks[one.task].append(f"`{other}`")
+        found[score.name] = {task: others for task, others in tasks.items() if others}
+    return found
+
+
+def field_in_short(rows: pd.DataFrame) -> str:
+    """What the suite says about ReLAX: its place by each score, and where it is behind."""
+    places = []
+    for score in SCORES:
+        means = ranked(by_task(rows, score), high=score.high).mean().sort_values()
+        place = int((means < means[OURS] - 1e-9).sum()) + 1
+        places.append(f"{score.name} {place} ({means[OURS]:.1f})")
+    methods = len(ranked(by_task(rows, SCORES[1]), high=False).columns)
+    tasks = rows["task"].nunique()
+    lines = [
+        f"{tasks} tasks, {rows['method'].nunique()} methods, {rows['seed'].nunique()} seeds, "
+        f"{rows['instance'].max() + 1} queries each (`relax-plugin bench --suite field`). Among the {methods} methods "
+        f"that apply to every task the place of `{OURS}` and, in brackets, its mean rank: {', '.join(places)}; two "
+        f"mean ranks that differ by less than {critical_difference(methods, tasks):.1f} may do so by chance. Query by "
+        "query, methods of others are better than it here:"
+    ]
+    for name, where in behind(rows).items():
+        told = "; ".join(f"{task} ({', '.join(others)})" for task, others in where.items())
+        lines.append(f"- *{name}*: {told or 'nowhere'}.")
+    return "\n".join([lines[0], "", *lines[1:]])
+
+
+def field_run(rows: pd.DataFrame) -> str:
+    """The command, date, versions and machine, and how busy that was."""
+    units = rows[rows["state"] == "ok"].drop_duplicates(["task", "method", "seed"])
+    wall = float((units["fit_seconds"] + units["explain_seconds"]).sum())
+    cpu = float((units["fit_cpu"] + units["explain_cpu"]).sum())
+    spent = wall_seconds(rows)
+    once = spent["starts"] + spent["tasks"]
+    told = (
+        f"Fit and explain of all methods took {cpu / 60:.0f} minutes of CPU and {wall / 60:.0f} of wall, the judge and "
+        f"the harness {spent['harness'] / 60:.0f} of wall, starts and models {once / 60:.0f}; two runs went side by "
+        "side, and time-outs come on top."
+    )
+    if wall > BUSY * cpu:
+        told += (
+            f" **The machine was busy with other work**: a second of CPU took {wall / cpu:.1f} of wall, so that "
+            "seconds are to be compared with each other only, and who timed out may not do so on a quiet machine."
+        )
+    return f"{runs(noted_run(FIELD_ROWS).read())}\n\n{told}"
 
 
 def field_failures(rows: pd.DataFrame) -> str:
@@ -105,7 +162,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "field-ranks": of_the_field(field_ranks),
     "field-pairs": of_the_field(field_pairs),
     "field-failures": of_the_field(field_failures),
-    "field-run": of_the_field(lambda _: runs(noted_run(FIELD_ROWS).read())),
+    "field-run": of_the_field(field_run),
+    "field-in-short": of_the_field(field_in_short),
     "field-suite": lambda: (
         f"{len(FIELD.tasks)} tasks ({', '.join(FIELD.tasks)}), {len(FIELD.methods)} methods, {FIELD.seeds} seeds, the "
         f"first {FIELD.rows} test rows of each, at most {FIELD.max_changes} changes, {FIELD.limit:g} s for fit and "

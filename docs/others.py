@@ -28,7 +28,7 @@ from relax_plugin.files import write_text
 from relax_plugin.registry import read_method
 
 STORED = Path(__file__).resolve().parent / "results" / "others.csv"
-METHODS = ("relax-global", "relax-global:effort=policy", "relax-global:effort=plan", "greedy")
+METHODS = ("relax-global", "relax-global:effort=policy", "relax-global:effort=plan", "greedy", "fastar")
 SEED = 0  # of our methods
 
 

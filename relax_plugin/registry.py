@@ -48,6 +48,7 @@ BUILT_IN: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(
         "mace": ("relax_plugin.baselines.mace:Mace", {}),
         "nice": ("relax_plugin.baselines.nice:Nice", {}),
         "cfrl": ("relax_plugin.baselines.cfrl:CFRL", {}),
+        "fastar": ("relax_plugin.baselines.fastar:FastAR", {}),
         "treecf": ("relax_plugin.baselines.treecf:TreeCF", {}),
         "face": ("relax_plugin.baselines.face:Face", {}),
         "wachter": ("relax_plugin.baselines.wachter:Wachter", {}),

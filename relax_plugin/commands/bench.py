@@ -108,7 +108,9 @@ def run(chosen: argparse.Namespace) -> int:
 
     from relax_plugin.evaluation import runner, tables
     from relax_plugin.evaluation.floor_table import above_floor
+    from relax_plugin.evaluation.store import now
 
+    started = now()
     with Live() as live:
         rows = runner.run(
             plan,
@@ -121,7 +123,7 @@ def run(chosen: argparse.Namespace) -> int:
             progress=live,
         )
     if chosen.keep is not None:
-        _keep(rows, chosen)
+        _keep(rows, chosen, started)
     table, failed = tables.summary(rows), tables.failures(rows)
     above, reasons = (None, []) if chosen.floor is None else above_floor(rows, chosen.output, chosen.floor)
     if chosen.json:
@@ -180,12 +182,12 @@ def _where_time_went(rows: "pd.DataFrame") -> str:
     )
 
 
-def _keep(rows: "pd.DataFrame", chosen: argparse.Namespace) -> None:
+def _keep(rows: "pd.DataFrame", chosen: argparse.Namespace, started: str) -> None:
     """Write the rows as one file, with the command, the time and the machine that made them."""
     from relax_plugin.evaluation.kept_rows import keep_rows
-    from relax_plugin.evaluation.store import commit, environment, now
+    from relax_plugin.evaluation.store import commit, environment
 
-    run = {"command": chosen.said, "started": now(), "commit": commit(), **environment()}
+    run = {"command": chosen.said, "started": started, "commit": commit(), **environment()}
     print(f"The rows as one file: {keep_rows(rows, chosen.keep, run)}", file=sys.stderr)
 
 

@@ -1,6 +1,7 @@
 """The data sets of the paper and three more, embedded with their attributions, and generators of others.
 
-`load` gives a data set. The COVID-19 table is not embedded: `fetch_covid` puts it where `load` finds it.
+`load` gives a data set. The COVID-19 table and COMPAS are not embedded: `fetch_covid` and `fetch_compas` put them where
+`load` finds them.
 """
 
 import copy
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from relax_plugin.datasets import covid
+from relax_plugin.datasets import compas, covid
+from relax_plugin.datasets.compas import fetch_compas
 from relax_plugin.datasets.covid import fetch_covid
 from relax_plugin.datasets.embedded import EMBEDDED, TaskKind
 from relax_plugin.datasets.ruled import CREDIT_CONSTRAINTS, SIMPLEX_CONSTRAINTS, credit, simplex
@@ -29,6 +31,7 @@ __all__ = [
     "available",
     "clusters",
     "credit",
+    "fetch_compas",
     "fetch_covid",
     "load",
     "mixed",
@@ -87,7 +90,7 @@ class Dataset:
 
 
 def available() -> list[str]:
-    """Names that `load` gives without more ado, on any machine; `covid` has to be fetched first.
+    """Names that `load` gives without more ado, on any machine; `covid` and `compas` have to be fetched first.
 
     Returns
     -------
@@ -104,7 +107,8 @@ def load(name: str) -> Dataset:
     name : str
         One of `available()`. `wave2` and `wave3` are generated, 5000 rows with seed 0, in two and three classes;
         `classes3` and the like by `clusters`, `mixed`, `rare_class`, `credit` and `simplex`, with seed 0, too.
-        Or `covid`, which is read from the folder in the environment variable RELAX_DATA_HOME (see `fetch_covid`).
+        Or `covid` or `compas`, which are read from the folder in the environment variable RELAX_DATA_HOME (see
+        `fetch_covid` and `fetch_compas`).
 
     Returns
     -------
@@ -115,18 +119,24 @@ def load(name: str) -> Dataset:
     UnknownNameError
         If there is no data set of that name.
     MissingDataError
-        If `covid` is not in that folder, or is not the published table.
+        If `covid` or `compas` is not in that folder, or is not the published table.
     """
     if name == "covid":
         table = covid.load_covid()
         y = table.pop(covid.TARGET)
         return Dataset(name, table, y, "classification", MappingProxyType(dict(covid.CONSTRAINTS)), covid.ORIGIN)
+    if name == "compas":
+        table = compas.load_compas()
+        y = table.pop(compas.TARGET)
+        return Dataset(name, table, y, "classification", MappingProxyType(dict(compas.CONSTRAINTS)), compas.ORIGIN)
     if name in _GENERATED:
         generated = _GENERATED[name]
         X, y = generated.generate()
         return Dataset(name, X, y, "classification", MappingProxyType(dict(generated.constraints)), generated.origin)
     if name not in EMBEDDED:
-        raise UnknownNameError(f"There is no data set {name!r}; {did_you_mean(name, [*available(), 'covid'])}")
+        raise UnknownNameError(
+            f"There is no data set {name!r}; {did_you_mean(name, [*available(), 'covid', 'compas'])}"
+        )
 
     source = EMBEDDED[name]
     with resources.files(__name__).joinpath(f"{name}.csv.gz").open("rb") as file:

@@ -113,7 +113,7 @@ def fetch_covid(folder: str | Path | None = None, *, url: str = URL, timeout: fl
         source = _local_source(Path(folder))
         table = verified(source.read_bytes(), str(source))
     else:
-        table = verified(_download(url, timeout), url)
+        table = verified(download(url, timeout), url)
     with replacing(target) as temporary:
         temporary.write_bytes(gzip.compress(canonical(table), mtime=0))
     return target
@@ -208,7 +208,8 @@ def _local_source(folder: Path) -> Path:
     raise MissingDataError(f"{folder} has none of {', '.join(names)}.")
 
 
-def _download(url: str, timeout: float) -> bytes:
+def download(url: str, timeout: float) -> bytes:
+    """What is at an address, at most `LARGEST` bytes of it."""
     if not url.startswith("https://"):
         raise InputError(f"url is {url!r}, but the table is downloaded by https only.")
     try:

@@ -235,3 +235,12 @@ ADULT: Words = {
     "hours-per-week": "work (hours a week)",
     "native-country": "country of birth",
 }
+
+COMPAS: Words = {
+    "age": "age (years)",
+    "juv_fel_count": "felonies as a juvenile",
+    "juv_misd_count": "misdemeanors as a juvenile",
+    "juv_other_count": "other offences as a juvenile",
+    "priors_count": "prior offences",
+    "c_charge_degree": ("charge", {"F": "felony", "M": "misdemeanor"}),
+}

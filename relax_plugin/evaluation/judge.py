@@ -18,6 +18,7 @@ from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import MissingExtraError, UnsupportedError
 from relax_plugin.evaluation import metrics
 from relax_plugin.evaluation.appraisal import AgainWithNoise, lasting, realism_columns
+from relax_plugin.evaluation.robustness import told_models
 from relax_plugin.evaluation.schema import COLUMNS, Row
 from relax_plugin.evaluation.tasks import Task
 from relax_plugin.evaluation.units import Method, Unit
@@ -56,6 +57,8 @@ def judge(unit: Unit, task: Task, tell: Callable[[str], None] | None = None) -> 
     method, options = unit.method, dict(unit.method.options)
     if unit.max_changes is not None:
         options.setdefault("max_changes", unit.max_changes)
+    # Models cannot be written as an option, a number of them can: so many are fitted again for the method.
+    further = options.pop("also") if isinstance(options.get("also"), int) else None
     blackbox = BlackBox(task.model, space)
     yardsticks = yardsticks_of(task)
     _asked(task, len(queries))
@@ -70,6 +73,8 @@ def judge(unit: Unit, task: Task, tell: Callable[[str], None] | None = None) -> 
         size["start_seconds"] = time.perf_counter() - started
         tell("prepared")
         clock = _Clock(blackbox)
+        if further is not None:  # on the method's own clock
+            explainer.set_params(also=told_models(task, further))
         explainer.fit(training)
     except (UnsupportedError, MissingExtraError) as error:
         because = str(error) if isinstance(error, UnsupportedError) else f"skipped because {error}"

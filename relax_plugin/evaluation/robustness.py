@@ -14,6 +14,7 @@ from sklearn.base import clone, is_classifier
 from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.bound_goal import BoundGoal
+from relax_plugin.errors import InputError, UnsupportedError
 from relax_plugin.evaluation.tasks import Task
 from relax_plugin.evaluation.whole_rows import WholeRows
 from relax_plugin.features import FeatureSpace
@@ -21,6 +22,7 @@ from relax_plugin.wishes.further_models import FurtherModel, further_models
 
 REFITS = 5  # models fitted again that judge answers
 FIRST_SEED = 1000  # of these, beyond those that tasks are made with
+FIRST_TOLD = 2000  # of models that a method is told of: never those that judge it
 NOISE = 0.05  # standard deviations of each number, by which a query is made a little otherwise
 NOISY_ROWS = 20  # queries at most that are explained again so
 DRAWS = 10  # of noise, for rows that a rule refuses
@@ -78,6 +80,24 @@ def refits(task: Task, blackbox: BlackBox, training: Values, count: int = REFITS
     assert blackbox.space is not None
     models = [refit(task, FIRST_SEED + number) for number in range(count)]
     return further_models(models, blackbox, blackbox.space, training)
+
+
+def told_models(task: Task, count: int) -> list[Any]:
+    """Models fitted again that a method may look at (`relax-global:also=2`); none of them judges it.
+
+    This is what ROAR asks for (Upadhyay, Joshi and Lakkaraju 2021), an answer that outlasts a shift of the model, with
+    models in the place of a ball of weights, so that any kind of model will do.
+
+    Parameters
+    ----------
+    task : Task
+    count : int
+    """
+    if count < 1:
+        raise InputError(f"also is {count}; a benchmark takes a number of models fitted again, such as also=2.")
+    if not can_be_refitted(task):
+        raise UnsupportedError(f"the model of {task.name} cannot be fitted again, which also={count} asks for.")
+    return [refit(task, FIRST_TOLD + number) for number in range(count)]
 
 
 def met_by(models: tuple[FurtherModel, ...], space: FeatureSpace, rows: pd.DataFrame, goal: BoundGoal) -> Booleans:

@@ -114,7 +114,7 @@ def choose(rows: pd.DataFrame, part: pd.DataFrame) -> Chosen:
         return Chosen([], left_out, 0)
     pairs = _paired(rows, compared)
     common = len(pairs["rows"])
-    choices = [_most_solved(enough, short)]
+    choices = [_most_solved(rows, enough, short)]
     choices += [_choice(wish, pairs[wish.column], enough, short) for wish in WISHES if len(pairs[wish.column])]
     return Chosen(choices, left_out, common)
 
@@ -138,8 +138,8 @@ def _paired(rows: pd.DataFrame, methods: Sequence[str]) -> dict[str, pd.DataFram
     return made
 
 
-def _most_solved(enough: pd.DataFrame, short: Mapping[str, str]) -> Choice:
-    best = best_validity(enough)
+def _most_solved(rows: pd.DataFrame, enough: pd.DataFrame, short: Mapping[str, str]) -> Choice:
+    best = best_validity(rows, enough)
     top = enough["validity"].idxmax()
     first = [str(top), *(method for method in best if method != top)]
     rest = enough["validity"].drop(first)

@@ -1,4 +1,8 @@
-"""What a benchmark shows, in sentences that claim no more than its numbers: ties within the spread are called ties."""
+"""What a benchmark shows, in sentences that claim no more than its numbers.
+
+Methods are compared as pairs, the same query of the same seed for both, and not by their means: seeds differ more than
+methods do. What differs by less than two standard errors of the mean difference is called a tie.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,25 +10,39 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from relax_plugin.evaluation.pairs import ERRORS, paired
+from relax_plugin.evaluation.ranks import SCORES, Score, by_query
+
 NAMED = 3  # methods at most in a list, the others counted
-SAME_SHARE = 0.0005  # validities that read the same in the table
 SAME_COUNT = 0.05  # changed features: a twentieth of one is no difference that matters
 SAME_ROWS = 1.1  # times the fewest model rows: what costs no more is called as cheap
 
+VALID = next(score for score in SCORES if score.name == "valid")  # a run that failed has solved nothing
+CHANGES = Score("changes", "features changed, of solved queries alone", "sparsity", float("nan"), False)
 
-def finding(table: pd.DataFrame) -> str:
-    """The sentence of a summary: of its only task, or over all tasks in how many each method is among the best."""
+
+def finding(rows: pd.DataFrame, table: pd.DataFrame) -> str:
+    """The sentence of a benchmark: of its only task, or over all tasks in how many each method is among the best.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Its tidy rows.
+    table : DataFrame
+        Their summary, by task and method.
+    """
     tasks = list(dict.fromkeys(table.index.get_level_values("task")))
     if len(tasks) == 1:
-        return finding_of_task(of_task(table, tasks[0]))
+        return finding_of_task(rows, of_task(table, tasks[0]))
     measured = {task: _measured(of_task(table, task)) for task in tasks}
     measured = {task: part for task, part in measured.items() if len(part) > 1}
     if not measured:
         return "No task was run by two methods, so there is nothing to compare."
+    mine = {task: rows[rows["task"] == task] for task in measured}
     ran = Counter(method for part in measured.values() for method in part.index)
-    solved = Counter(method for part in measured.values() for method in best_validity(part))
-    fewest = Counter(method for part in measured.values() for method in fewest_changes(part))
-    sentence = f"Most queries solved ({_spread(table)}): {_tally(solved, ran)}."
+    solved = Counter(method for task, part in measured.items() for method in best_validity(mine[task], part))
+    fewest = Counter(method for task, part in measured.items() for method in fewest_changes(mine[task], part))
+    sentence = f"Most queries solved ({_compared(table)}): {_tally(solved, ran)}."
     if fewest:
         sentence += f" Fewest features changed, on queries that all methods of a task solved: {_tally(fewest, ran)}."
     cheapest = Counter(method for part in measured.values() for method in fewest_rows(part))
@@ -33,27 +51,27 @@ def finding(table: pd.DataFrame) -> str:
     return sentence
 
 
-def finding_of_task(part: pd.DataFrame) -> str:
-    """The sentence of one task; `part` is indexed by method."""
+def finding_of_task(rows: pd.DataFrame, part: pd.DataFrame) -> str:
+    """The sentence of one task, from its rows; `part` is its summary, indexed by method."""
     measured = _measured(part)
     if measured.empty:
         return "No method could be measured."
     shares = measured["validity"]
-    best = best_validity(measured)
     if len(measured) == 1:
         return f"{measured.index[0]} solves {_percent(shares.iloc[0])} of the queries."
+    best = best_validity(rows, measured)
     if len(best) == len(measured):
-        told = f"{_span(shares)}; {_spread(part)}"
+        told = f"{_span(shares)}; {_compared(part)}"
         sentence = f"All {len(best)} methods solve about the same share of the queries ({told})."
     else:
         span = _span(shares[best])
         rest = shares.drop(best)
         solve = "solves" if len(best) == 1 else "solve"
         sentence = (
-            f"{_names(best)} {solve} the most queries ({span}; {_spread(part)}), "
+            f"{_names(best)} {solve} the most queries ({span}; {_compared(part)}), "
             f"then {rest.idxmax()} ({_percent(rest.max())})."
         )
-    return " ".join(part for part in (sentence, _changes(measured), _cost(measured)) if part)
+    return " ".join(told for told in (sentence, _changes(rows, measured), _cost(measured)) if told)
 
 
 def of_task(table: pd.DataFrame, task: str) -> pd.DataFrame:
@@ -61,22 +79,31 @@ def of_task(table: pd.DataFrame, task: str) -> pd.DataFrame:
     return table[table.index.get_level_values("task") == task].droplevel("task")
 
 
-def best_validity(measured: pd.DataFrame) -> list[str]:
-    """The methods whose validity is the highest, or less than a standard deviation (the larger one) below it.
+def best_validity(rows: pd.DataFrame, measured: pd.DataFrame) -> list[str]:
+    """The method that solves the most queries of a task, and those that it does not beat query by query."""
+    top = str(measured["validity"].idxmax())
+    beaten = [
+        method
+        for method in measured.index
+        if method != top and any(pair.outcome == "better" for pair in paired(rows, top, str(method), VALID))
+    ]
+    return [str(method) for method in measured.index if method not in beaten]
 
-    A run that failed makes a large deviation; it is no excuse.
+
+def fewest_changes(rows: pd.DataFrame, measured: pd.DataFrame) -> list[str]:
+    """The methods that change the fewest features on the common queries; none if there is nothing to compare.
+
+    Those who change more, but not on enough of these queries to part them, are among them.
     """
-    top = measured.iloc[int(measured["validity"].argmax())]
-    below = top["validity"] - measured["validity"]
-    spread = np.fmax(measured["± validity"].fillna(0.0).to_numpy(), np.nan_to_num(top["± validity"]))
-    spread = np.where(measured["failed"] == 0, spread, 0.0)
-    return list(measured.index[below.to_numpy() <= np.maximum(spread, SAME_SHARE)])
-
-
-def fewest_changes(measured: pd.DataFrame) -> list[str]:
-    """The methods that change the fewest features on the common queries; none if there is nothing to compare."""
     counts = _common_changes(measured)
-    return list(counts.index[counts <= counts.min() + SAME_COUNT]) if len(counts) > 1 else []
+    if len(counts) < 2:
+        return []
+    names = [str(method) for method in counts.index]
+    common = by_query(rows[rows["method"].isin(names)], CHANGES)[names].dropna()
+    more = common[names].sub(common[str(counts.idxmin())], axis=0)
+    error = more.std(ddof=1).fillna(np.inf) / np.sqrt(max(len(more), 1))
+    tied = more.mean() <= np.maximum(ERRORS * error, SAME_COUNT)
+    return [name for name in names if tied[name] or counts[name] <= counts.min() + SAME_COUNT]
 
 
 def fewest_rows(measured: pd.DataFrame) -> list[str]:
@@ -94,8 +121,8 @@ def _common_changes(measured: pd.DataFrame) -> "pd.Series[float]":
     return measured.loc[measured["failed"] == 0, "L0 common"].dropna()
 
 
-def _changes(measured: pd.DataFrame) -> str:
-    fewest = fewest_changes(measured)
+def _changes(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
+    fewest = fewest_changes(rows, measured)
     if not fewest:
         return ""
     counts = _common_changes(measured)
@@ -132,11 +159,10 @@ def _whole(rows: float) -> str:
     return f"{rows:,.0f}"
 
 
-def _spread(table: pd.DataFrame) -> str:
+def _compared(table: pd.DataFrame) -> str:
     seeds = set(table.loc[table["seeds"] > 0, "seeds"].astype(int))
-    if seeds <= {1}:
-        return "one seed, so the spread is unknown"
-    return f"within the spread over {seeds.pop()} seeds" if len(seeds) == 1 else "within the spread over seeds"
+    over = f" over {seeds.pop()} seeds" if len(seeds) == 1 and seeds != {1} else " of one seed" if seeds == {1} else ""
+    return f"compared query by query{over}"
 
 
 def _percent(share: float) -> str:

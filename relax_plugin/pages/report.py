@@ -74,7 +74,10 @@ def render(
     return template("report.html.jinja").render(
         title=title,
         note=note,
-        finding=finding(table.rename(index=short_names(methods), level="method")),
+        finding=finding(
+            rows.assign(method=rows["method"].map(short_names(methods))),
+            table.rename(index=short_names(methods), level="method"),
+        ),
         size=_size(rows),
         checked=_checked(rows),
         overview=_overview(table) if len(_tasks(rows)) > 1 else None,
@@ -139,6 +142,7 @@ def _why_no_figures() -> str:
 def _task(rows: pd.DataFrame, table: pd.DataFrame, task: str, number: int, legend: dict[str, Any]) -> dict[str, Any]:
     """All that the section of a task shows."""
     mine, part = rows[rows["task"] == task], of_task(table, task)
+    short = short_names(list(part.index))
     asked = part["instances"].dropna().unique()
     several = (part["found"] > 1).any()
     quality = [column for column in QUALITY if several or column.key not in table_columns.OF_SEVERAL]
@@ -149,9 +153,9 @@ def _task(rows: pd.DataFrame, table: pd.DataFrame, task: str, number: int, legen
     return {
         "name": task,
         "anchor": f"task-{number}",
-        "finding": finding_of_task(part.rename(index=short_names(list(part.index)))),
+        "finding": finding_of_task(mine.assign(method=mine["method"].map(short)), part.rename(index=short)),
         "chosen": chosen,
-        "short": short_names(list(part.index)),
+        "short": short,
         "core": {"columns": CORE, "lines": table_columns.lines(part, CORE)},
         "main": main,
         "quality": {"columns": quality, "lines": table_columns.lines(part, quality)},

@@ -30,6 +30,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "growing-spheres": {"samples": 20},
     "wachter": {"steps": 10},
     "cfrl": {"steps": 10, "tries": 20},
+    "fastar": {"steps": 2_000, "tries": 4},
 }
 
 NAN, INF, PAIR = float("nan"), float("inf"), np.array([1, 2])

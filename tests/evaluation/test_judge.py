@@ -14,8 +14,9 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from relax_plugin import FeatureSpace, Goal, make_explainer
 from relax_plugin.errors import InputError
+from relax_plugin.evaluation import robustness
 from relax_plugin.evaluation.judge import COLUMNS, NEIGHBOURS, Examination, Method, Row, Unit, _prices, judge
-from relax_plugin.evaluation.robustness import FIRST_SEED, REFITS, refit
+from relax_plugin.evaluation.robustness import FIRST_SEED, FIRST_TOLD, REFITS, refit
 from relax_plugin.evaluation.tasks import Task
 
 TOLERANCE = 1e-9
@@ -394,3 +395,25 @@ def test_what_is_dear_is_left_out_by_default() -> None:
     for row in rows:
         assert np.isnan(row["lasting"]) and np.isnan(row["noise_distance"]) and np.isnan(row["real_lasting"])
         assert not np.isnan(row["ynn"]) and not np.isnan(row["isolated"])
+
+
+def test_a_number_of_further_models_is_fitted_again_for_the_method_none_of_those_that_judge(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task, seeds = small_task(), []
+    monkeypatch.setattr(robustness, "refit", lambda task, seed: seeds.append(seed) or refit(task, seed))
+    told = judged(task, "relax-global:also=2")
+    assert seeds == [FIRST_TOLD, FIRST_TOLD + 1]
+    assert not {*seeds} & {FIRST_SEED + number for number in range(REFITS)}
+    models = [refit(task, seed) for seed in seeds]
+    for row in told:
+        if row["valid"]:
+            changed = with_changes(row, task.X_test)
+            assert {str(model.predict(changed)[0]) for model in models} == {row["after"]}
+    with pytest.raises(InputError, match="also is 0; a benchmark takes a number of models"):
+        judged(task, "relax-global:also=0")
+
+
+def test_a_model_that_cannot_be_fitted_again_skips_who_asks_for_it() -> None:
+    (row,) = judged(mixed_task(), "relax-global:also=2")
+    assert row["state"] == "skipped" and "cannot be fitted again" in row["reason"]

@@ -374,45 +374,93 @@ def summary_of(validity, spread, changes, failed=(0, 0, 0), seeds=5) -> pd.DataF
     return pd.DataFrame({**columns, "seeds": seeds}, index=index)
 
 
-def test_finding_calls_a_tie_what_lies_within_the_spread() -> None:
-    clear = finding(summary_of([0.9, 0.8, 0.7], [0.01, 0.02, 0.03], [2.0, 1.0, 3.0]))
-    assert clear.startswith("a solves the most queries (90.0%; within the spread over 5 seeds), then b (80.0%).")
+def rows_of(solved, changes, task="task", failed=()) -> pd.DataFrame:
+    """Tidy rows of the methods a, b, c as far as a finding reads them: 100 queries of each of the seeds.
+
+    `solved` and `changes` have for each method a function of seed and query, or a number.
+    """
+    records = []
+    for method, valid, count in zip("abc", solved, changes, strict=False):
+        for seed in range(5):
+            if (method, seed) in failed:
+                records.append((task, method, seed, "crashed", -1, 9, False, np.nan))
+                continue
+            for query in range(100):
+                is_valid = query < 100 * valid if isinstance(valid, float) else valid(seed, query)
+                records.append((task, method, seed, "ok", query, 9, bool(is_valid), count if is_valid else np.nan))
+    return pd.DataFrame(
+        records, columns=["task", "method", "seed", "state", "instance", "features", "valid", "sparsity"]
+    )
+
+
+def found(solved, changes, spread=(0.1, 0.1, 0.1), **more) -> str:
+    shares = [share if isinstance(share, float) else 0.85 for share in solved]
+    return finding(rows_of(solved, changes, **more), summary_of(shares, list(spread)[: len(shares)], list(changes)))
+
+
+def test_finding_compares_the_same_queries_and_calls_a_tie_what_noise_may_part() -> None:
+    clear = found([0.9, 0.8, 0.7], [2.0, 1.0, 3.0])
+    assert clear.startswith("a solves the most queries (90.0%; compared query by query over 5 seeds), then b (80.0%).")
     assert "b changes the fewest features (1.00 on average, the next 2.00)" in clear
-    tied = finding(summary_of([0.9, 0.89, 0.7], [0.01, 0.02, 0.03], [2.0, 2.01, 3.0]))
-    assert tied.startswith("a and b solve the most queries (89.0% to 90.0%;")
+    tied = found([0.9, 0.898, 0.7], [2.0, 2.01, 3.0])
+    assert tied.startswith("a and b solve the most queries (89.8% to 90.0%;")
     assert "a and b change the fewest features (2.00 to 2.01 on average, the next 3.00)" in tied
-    same = finding(summary_of([0.9, 0.9, 0.9], [0.0, 0.0, 0.0], [2.0, 2.0, 2.0]))
+    same = found([0.9, 0.9, 0.9], [2.0, 2.0, 2.0])
     assert same.startswith("All 3 methods solve about the same share of the queries (90.0%;")
     assert "they change about as many features (2.00 on average)" in same
 
 
+def test_a_difference_within_each_seed_is_seen_though_seeds_differ_more() -> None:
+    """a solves 2 queries more than b in every seed, and seeds range from 20 to 100 %: means hide it, pairs do not."""
+    table = summary_of([0.60, 0.58], [0.3, 0.3], [2.0, 2.0])
+
+    def solves(less):
+        return lambda seed, query: query < 20 * (seed + 1) - less
+
+    told = finding(rows_of([solves(0), solves(2)], [2.0, 2.0]), table)
+    assert told.startswith("a solves the most queries (60.0%; compared query by query over 5 seeds), then b (58.0%).")
+    crossed = [lambda seed, query: (query + seed) % 10 < 6, lambda seed, query: (query + 5 * seed + 4) % 10 < 6]
+    assert finding(rows_of(crossed, [2.0, 2.0]), table).startswith("All 2 methods solve about the same share")
+
+
+def test_more_changes_on_single_queries_do_not_part_two_methods_and_on_many_do() -> None:
+    for many, said in ((2, "they change about as many features"), (60, "a changes the fewest features")):
+        rows = rows_of([1.0, 1.0], [2.0, 2.0])
+        rows.loc[(rows["method"] == "b") & (rows["instance"] < many) & (rows["seed"] == 0), "sparsity"] += 4
+        mean = rows[rows["method"] == "b"]["sparsity"].mean()
+        assert said in finding(rows, summary_of([1.0, 1.0], [0.0, 0.0], [2.0, mean]))
+
+
 def test_failed_run_is_no_excuse_in_the_finding() -> None:
-    table = summary_of([0.9, 0.5], [0.01, 0.7], [2.0, 1.0], failed=(0, 1))
-    assert finding(table).startswith("a solves the most queries")
-    assert "fewest" not in finding(table)  # the common queries of b are those of other seeds
+    table = summary_of([0.9, 0.7], [0.01, 0.7], [2.0, 1.0], failed=(0, 1))
+    told = finding(rows_of([0.9, 0.9], [2.0, 1.0], failed={("b", 3)}), table)
+    assert told.startswith("a solves the most queries")
+    assert "fewest" not in told  # the common queries of b are those of other seeds
 
 
-def test_one_seed_has_no_spread_in_the_finding() -> None:
-    nothing = [float("nan")] * 2
-    table = summary_of([0.9, 0.89], nothing, [2.0, 2.0], seeds=1)
-    assert finding(table).startswith("a solves the most queries (90.0%; one seed, so the spread is unknown)")
-    alone = summary_of([0.9], nothing[:1], [2.0], seeds=1)
-    assert finding_of_task(of_task(alone, "task")) == "a solves 90.0% of the queries."
+def test_one_method_alone_is_compared_with_none() -> None:
+    alone = summary_of([0.9], [float("nan")], [2.0], seeds=1)
+    assert finding_of_task(rows_of([0.9], [2.0]), of_task(alone, "task")) == "a solves 90.0% of the queries."
+    two = summary_of([0.9, 0.89], [float("nan")] * 2, [2.0, 2.0], seeds=1)
+    one_seed = rows_of([0.9, 0.89], [2.0, 2.0]).query("seed == 0")
+    assert "(89.0% to 90.0%; compared query by query of one seed)" in finding(one_seed, two)
 
 
 def test_finding_over_tasks_counts_where_a_method_is_among_the_best() -> None:
     first = summary_of([0.9, 0.8, 0.7], [0.01, 0.01, 0.01], [2.0, 1.0, 3.0])
     second = summary_of([0.9, 0.9, float("nan")], [0.01, 0.01, float("nan")], [2.0, 2.0, float("nan")])
     both = pd.concat([first, second.rename(index={"task": "other"})])
-    assert finding(both) == (
-        "Most queries solved (within the spread over 5 seeds): a on 2 of 2 tasks, b on 1 of 2 tasks. "
+    rows = [rows_of([0.9, 0.8, 0.7], [2.0, 1.0, 3.0]), rows_of([0.9, 0.9], [2.0, 2.0], task="other")]
+    assert finding(pd.concat(rows), both) == (
+        "Most queries solved (compared query by query over 5 seeds): a on 2 of 2 tasks, b on 1 of 2 tasks. "
         "Fewest features changed, on queries that all methods of a task solved: b on 2 of 2 tasks, a on 1 of 2 tasks. "
         "Fewest model rows a query: a on 2 of 2 tasks, c on 1 of 1 task."
     )
 
 
 def test_finding_tells_what_a_query_costs() -> None:
-    told = finding(summary_of([0.9, 0.9, 0.9], [0.0, 0.0, 0.0], [2.0, 2.0, 2.0]))
+    told = found([0.9, 0.9, 0.9], [2.0, 2.0, 2.0])
     assert told.endswith("A query costs from 10 model rows (a and c, after 0 to 1,000 in fit) to 200 (b).")
     alike = summary_of([0.9, 0.9], [0.0, 0.0], [2.0, 2.0]).assign(rows=[10.0, 10.4])
-    assert finding(alike).endswith("A query costs about as many model rows with each of them (10 to 10).")
+    told = finding(rows_of([0.9, 0.9], [2.0, 2.0]), alike)
+    assert told.endswith("A query costs about as many model rows with each of them (10 to 10).")
