@@ -60,12 +60,19 @@ class Grid:
 
     def stored(self, values: Floats, feature: Any = ...) -> Floats:
         """The values as the dtypes of their features hold them."""
+        if not self._some_short:
+            return values
         precision = self.precision[feature]
         for size, dtype in SHORT_FLOATS.items():
             if (precision == size).any():
                 with np.errstate(over="ignore"):  # what the dtype cannot hold is infinite, and clipped to the bounds
                     values = np.where(precision == size, values.astype(dtype).astype(np.float64), values)
         return values
+
+    @cached_property
+    def _some_short(self) -> bool:
+        """Whether some feature is held in less than double precision."""
+        return bool((self.precision < 8).any())
 
     @cached_property
     def _length(self) -> Floats:

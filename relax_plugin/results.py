@@ -12,6 +12,7 @@ import pandas as pd
 from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace, Rows
+from relax_plugin.table.changed_cells import Answers, ChangedCell, changed_cells
 from relax_plugin.table.columns import EXACT
 
 if TYPE_CHECKING:
@@ -147,15 +148,20 @@ class Counterfactuals:
         The index is that of the queries, if they have one of their own; columns that were carried come last.
         """
         query, slot = np.nonzero(self.found)
-        original = self.space.frame(self.queries).iloc[query]
-        rows = self.space.restore(self.values[query, slot], taken(self.queries, query), self.start[query])
-        rows = pd.DataFrame(rows, columns=pd.Index(self.space.columns)) if isinstance(rows, np.ndarray) else rows
-        parts = [pd.DataFrame({"query_id": query, "cf_id": slot}), rows.reset_index(drop=True)]
+        parts = [pd.DataFrame({"query_id": query, "cf_id": slot}), self.delivered]
         if self.carried is not None:
             parts.append(self.carried.iloc[query].reset_index(drop=True))
-        frame = pd.concat(parts, axis=1)
-        index = self.space.frame(self.queries).index
-        return frame if index.equals(pd.RangeIndex(len(index))) else frame.set_axis(original.index)
+        frame, index = pd.concat(parts, axis=1), self.space.frame(self.queries).index
+        return frame if index.equals(pd.RangeIndex(len(index))) else frame.set_axis(index[query])
+
+    @cached_property
+    def delivered(self) -> pd.DataFrame:
+        """The columns of `frame` that the model knows: a row for each that was found, under no index of its own."""
+        query, slot = np.nonzero(self.found)
+        rows = self.space.restore(self.values[query, slot], taken(self.queries, query), self.start[query])
+        if isinstance(rows, np.ndarray):
+            return pd.DataFrame(rows, columns=pd.Index(self.space.columns))
+        return rows.reset_index(drop=True)
 
     @property
     def sparsity(self) -> Floats:
@@ -186,29 +192,17 @@ class Counterfactuals:
 
     def changes(self) -> pd.DataFrame:
         """One row for each changed cell: query_id, cf_id, feature, from, to."""
-        return self._changes.copy()
+        columns = zip(*self.changed_cells, strict=True) if self.changed_cells else [()] * 5
+        names = ("query_id", "cf_id", "feature", "from", "to")
+        tidy = {name: pd.Series(column, dtype=object) for name, column in zip(names, columns, strict=True)}
+        return pd.DataFrame(tidy).astype({"query_id": int, "cf_id": int})
 
     @cached_property
-    def _changes(self) -> pd.DataFrame:
-        original, frame = self.space.frame(self.queries), self.frame
-        ids = frame[["query_id", "cf_id"]].to_numpy()
-        columns: dict[str, list[Any]] = {"query_id": [], "cf_id": [], "feature": [], "from": [], "to": []}
-        changed = self.values[ids[:, 0], ids[:, 1]] != self.start[ids[:, 0]]
-        for j, name in enumerate(self.space.names):
-            rows = np.flatnonzero(changed[:, j])
-            columns["query_id"] += ids[rows, 0].tolist()
-            columns["cf_id"] += ids[rows, 1].tolist()
-            columns["feature"] += [name] * len(rows)
-            start, values = self.start[ids[rows, 0], j], self.values[ids[rows, 0], ids[rows, 1], j]
-            if self.space.features[j].columns:  # of a one-hot group the categories are what is read
-                before, after = (self.space.categories_of_group(j, codes).tolist() for codes in (start, values))
-            else:
-                before, after = original[name].iloc[ids[rows, 0]].tolist(), frame[name].iloc[rows].tolist()
-            columns["from"] += before
-            columns["to"] += after
-        tidy = pd.DataFrame({key: pd.Series(column, dtype=object) for key, column in columns.items()})
-        tidy[["query_id", "cf_id"]] = tidy[["query_id", "cf_id"]].astype(int)
-        return tidy.sort_values(["query_id", "cf_id"], kind="stable", ignore_index=True)
+    def changed_cells(self) -> list[ChangedCell]:
+        """What `changes` tells, as tuples: whoever shows one row at a time has no time for tables."""
+        query, slot = np.nonzero(self.found)
+        answers = Answers(query, slot, self.start[query], self.values[query, slot], self.delivered)
+        return changed_cells(self.space, self.space.frame(self.queries), answers)
 
     def sentences(self, names: Mapping[Any, str] | None = None) -> list[str]:
         """A text for each query: what would have to be different, in each of its counterfactuals, or why none is.
@@ -365,6 +359,8 @@ class Counterfactuals:
 def concatenate(parts: list[Counterfactuals], queries: Rows, order: Any = slice(None)) -> Counterfactuals:
     """The results of batches as one; `order` says where each query is, if the batches are not consecutive."""
     first = parts[0]
+    if len(parts) == 1 and isinstance(order, slice):
+        return replace(first, queries=queries)
 
     def joined(name: str) -> Any:
         arrays = [getattr(part, name) for part in parts]

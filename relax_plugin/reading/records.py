@@ -20,7 +20,7 @@ def record_of_result(result: Counterfactuals) -> dict[str, Any]:
     index = result.queries.index if isinstance(result.queries, pd.DataFrame) else range(len(result))
     known, told, reached = probabilities(result), alternatives(result), reached_labels(result)
     changes: dict[tuple[int, int], list[dict[str, Any]]] = {}
-    for query, slot, name, old, new in result.changes().itertuples(index=False, name=None):
+    for query, slot, name, old, new in result.changed_cells:
         ends = {"from": old, "to": new}
         changes.setdefault((query, slot), []).append(
             {
@@ -30,16 +30,9 @@ def record_of_result(result: Counterfactuals) -> dict[str, Any]:
                 **{f"{end}_label": str(words_of_cell(labels, name, cell)) for end, cell in ends.items()},
             }
         )
-    rows = {
-        (query, slot): {str(name): plain(cell) for name, cell in row.items()}
-        for (query, slot), row in zip(
-            result.frame[["query_id", "cf_id"]].itertuples(index=False, name=None),
-            result.frame[result.space.columns].to_dict("records"),
-            strict=True,
-        )
-    }
+    rows = dict(zip(map(tuple, np.argwhere(result.found).tolist()), _rows(result.delivered), strict=True))
     records = []
-    for query, (name, cells) in enumerate(zip(row_names(result), queries.to_dict("records"), strict=True)):
+    for query, (name, cells) in enumerate(zip(row_names(result), _rows(queries), strict=True)):
         texts = iter(told[query])
         found = [
             {
@@ -58,7 +51,7 @@ def record_of_result(result: Counterfactuals) -> dict[str, Any]:
             {
                 "id": plain(index[query]),
                 "name": name,
-                "query": {str(column): plain(cell) for column, cell in cells.items()},
+                "query": cells,
                 "carried": None if result.carried is None else _record(result.carried.iloc[query]),
                 "answer": plain(result.before[query]),
                 "probability": None if known is None else plain(known.own[query]),
@@ -110,6 +103,12 @@ def plain(cell: Any) -> Any:
     if pd.api.types.is_scalar(cell) and pd.isna(cell):
         return None
     return cell.isoformat() if hasattr(cell, "isoformat") else str(cell)
+
+
+def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows as plain data; `to_dict` of pandas takes longer than the search for one row."""
+    names = list(map(str, frame.columns))
+    return [dict(zip(names, map(plain, cells), strict=True)) for cells in frame.to_numpy(dtype=object)]
 
 
 def _record(row: pd.Series) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def _conditions(result: Counterfactuals, names: Mapping[Any, str]) -> dict[tuple
     labels, regions = result.space.labels, result.known_regions
     words = {name: names.get(name, words_of(labels, name)) for name in result.space.names}
     parts: dict[tuple[int, int], list[str]] = {}
-    for query, slot, name, old, new in result.changes().itertuples(index=False, name=None):
+    for query, slot, name, old, new in result.changed_cells:
         before, after = (spoken(words_of_cell(labels, name, cell)) for cell in (old, new))
         phrase = None if regions is None else regions.phrase(query, slot, name)
         parts.setdefault((query, slot), []).append(f"{words[name]} were {phrase or after} instead of {before}")

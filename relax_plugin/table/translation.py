@@ -29,10 +29,14 @@ from relax_plugin.table.vocabulary import Foreign, is_missing
 class Translation(FeatureArrays):
     """The part of a FeatureSpace that reads and writes rows."""
 
+    _last_columns: Any = None  # of the last table whose columns were those of the space
+
     # The user's rows -> values.
 
     def frame(self, X: Rows) -> pd.DataFrame:
         """The rows as a DataFrame with exactly this space's columns, in its order."""
+        if isinstance(X, pd.DataFrame) and X.columns.is_(self._last_columns):  # as when it was looked at before
+            return X
         X = pandas_or_array(X)
         if not isinstance(X, pd.DataFrame):
             frame = as_frame(X, len(self.columns))
@@ -41,6 +45,7 @@ class Translation(FeatureArrays):
         if not X.columns.is_unique:
             raise ColumnError(f"column {X.columns[X.columns.duplicated()][0]!r} occurs twice.")
         if list(X.columns) == self.columns:
+            self._last_columns = X.columns
             return X
         missing = [name for name in self.columns if name not in X.columns]
         if missing:
@@ -135,7 +140,11 @@ class Translation(FeatureArrays):
         for j, name in enumerate(self.columns):
             # A query of few categories gets all those of the training data; the values stay.
             widened = name in wide and dtypes[j] != wide[name].dtype
-            if widened or j in new:
+            if j in new and not widened and dtypes[j] == new[j].dtype:  # nothing but some cells is another
+                own = frame.iloc[:, j].array.copy()
+                own[changed[:, j]] = new[j].array
+                frame.isetitem(j, pd.Series(own, index=frame.index, dtype=dtypes[j]))
+            elif widened or j in new:
                 column: Any = frame.iloc[:, j].reset_index(drop=True)
                 column = _widened(column, wide[name]) if widened else column
                 column = with_cells(column, changed[:, j], new[j]) if j in new else column

@@ -44,6 +44,10 @@ def expected_improvement(
         far = np.where(known[:, 0], best_distance, np.where(np.isfinite(likely), TIMES_LIKELY * likely, longest))
         shorter = np.maximum(1.0 - distance / np.maximum(far, 1e-12)[:, None], 0.0)
         return np.where(there, chance * np.where(known, shorter, urgency + shorter), 0.0)
+    if known.all():  # what nothing valid would be compared with need not be known
+        shorter = np.maximum(1.0 - distance / np.maximum(best_distance, 1e-12)[:, None], 0.0)
+        fewer = best_count[:, None] - count
+        return np.where(there, chance * np.maximum(np.where(fewer == 0, shorter, fewer), 0.0), 0.0)
     few = np.where(there & (chance >= LIKELY), count, np.inf).min(axis=1)
     few = np.where(np.isfinite(few), few, np.where(there, count, 0).max(axis=1))
     longest = np.where(there, distance, 0.0).max(axis=1)
@@ -60,77 +64,90 @@ class Told:
 
     gap: Array
     variance: Array  # as a share of the world model's own
-    columns: list[Array]  # what each answer said of them
+    columns: Array  # what each answer said of them (answers, queries, proposals)
 
     def of(self, queries: Any) -> "Told":
-        return Told(self.gap[queries], self.variance[queries], [column[queries] for column in self.columns])
+        return Told(self.gap[queries], self.variance[queries], self.columns[:, queries])
 
     def at(self, position: Integers) -> "Told":
         query = np.arange(len(position))[:, None]
-        columns = [column[query, position] for column in self.columns]
-        return Told(self.gap[query, position], self.variance[query, position], columns)
+        return Told(self.gap[query, position], self.variance[query, position], self.columns[:, query, position])
 
     def beside(self, other: "Told") -> "Told":
-        columns = [np.concatenate(pair, axis=1) for pair in zip(self.columns, other.columns, strict=True)]
-        gap, variance = np.concatenate([self.gap, other.gap], 1), np.concatenate([self.variance, other.variance], 1)
-        return Told(gap, variance, columns)
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Told(*(np.concatenate(pair, axis=-1) for pair in pairs))
 
 
 @dataclass
-class Reply:
-    """One answer of the model to each query: to which proposal, how much of a surprise it was.
+class Replies:
+    """Answers of the model to each query, one after the other: to which proposals, how much of a surprise each was.
 
-    `factor` is its row of the Cholesky factor of all replies' covariance, the diagonal last. Queries that did not ask
-    are not `live`.
+    `factor` is the Cholesky factor of their covariance. Queries that did not ask are not `live`.
     """
 
-    asked: Changes
-    factor: list[Array]
-    surprise: Array
-    live: Booleans
+    asked: Changes  # (places, queries, answers)
+    factor: Array  # (answers, answers, queries)
+    surprise: Array  # (answers, queries)
+    live: Booleans  # (answers, queries)
 
-    def of(self, queries: Any) -> "Reply":
-        factor = [weight[queries] for weight in self.factor]
-        return Reply(self.asked.of(queries), factor, self.surprise[queries], self.live[queries])
+    def __len__(self) -> int:
+        return len(self.live)
+
+    def of(self, queries: Any) -> "Replies":
+        every = self.factor[:, :, queries], self.surprise[:, queries], self.live[:, queries]
+        return Replies(self.asked.of(queries), *every)
+
+    def and_one(self, asked: Changes, weights: Array, surprise: Array, live: Booleans) -> "Replies":
+        """These and one more, whose row of the factor is `weights`, the diagonal last."""
+        number = len(self)
+        factor = np.zeros((number + 1, number + 1, len(surprise)), dtype=np.float32)
+        factor[:number, :number], factor[number] = self.factor, weights
+        both = np.concatenate([self.surprise, surprise[None]]), np.concatenate([self.live, live[None]])
+        return Replies(self.asked.beside(asked), factor, *both)
 
 
 class Belief:
     """The answers of the model to proposals of each query, and what they say of others."""
 
-    def __init__(self, space: FeatureSpace, error: float, replies: list[Reply]) -> None:
-        self.space, self.error, self.replies = space, error, replies
+    def __init__(self, space: FeatureSpace, error: float, replies: Replies) -> None:
+        self.space, self.error = space, error
+        self._know(replies)
+
+    def _know(self, replies: Replies) -> None:
+        """Take these for all answers so far, and see from them each query's own typical error."""
+        self.replies = replies
+        squares = sum(surprise**2 for surprise in replies.surprise)
+        number = sum(live.astype(np.float32) for live in replies.live)
+        self.own = np.sqrt((PRIOR_ANSWERS * self.error**2 + squares) / (PRIOR_ANSWERS + number))
 
     @classmethod
     def begin(cls, space: FeatureSpace, error: float, at_start: Array) -> "Belief":
         """Begin with the model's answers to the queries themselves: what the world model is wrong by there."""
-        own = np.full(len(at_start), np.sqrt(1.0 + NOISE), dtype=np.float32)
-        nothing = Changes.none(1, len(at_start), 1)
-        return cls(space, error, [Reply(nothing, [own], at_start / own, np.ones(len(at_start), dtype=bool))])
+        own = np.full((1, 1, len(at_start)), np.sqrt(1.0 + NOISE), dtype=np.float32)
+        live = np.ones((1, len(at_start)), dtype=bool)
+        return cls(space, error, Replies(Changes.none(1, len(at_start), 1), own, (at_start / own[0]), live))
 
     def of(self, queries: Any) -> "Belief":
         """The belief about some of the queries."""
-        return Belief(self.space, self.error, [reply.of(queries) for reply in self.replies])
+        return Belief(self.space, self.error, self.replies.of(queries))
 
     def tell(self, proposals: Changes) -> Told:
         """What is believed of proposals."""
-        told = Told(proposals.gap.copy(), np.ones(proposals.gap.shape, dtype=np.float32), [])
-        for reply in self.replies:
-            column = proposals.alike(reply.asked)
-            for before, weight in zip(told.columns, reply.factor, strict=False):
-                column -= before * weight[:, None]
-            column *= np.where(reply.live, 1.0 / reply.factor[-1], np.float32(0.0))[:, None]
-            told.gap += column * reply.surprise[:, None]
+        replies, columns = self.replies, proposals.alike(self.replies.asked)
+        told = Told(proposals.gap.copy(), np.ones(proposals.gap.shape, dtype=np.float32), columns)
+        for number, column in enumerate(columns):  # each is done when its turn comes, and taken out of the later ones
+            diagonal = replies.factor[number, number]
+            column *= np.where(replies.live[number], 1.0 / diagonal, np.float32(0.0))[:, None]
+            later = slice(number + 1, None)
+            columns[later] -= column * replies.factor[later, number, :, None]
+            told.gap += column * replies.surprise[number][:, None]
             told.variance -= column**2
-            told.columns.append(column)
         np.maximum(told.variance, 0.0, out=told.variance)
         return told
 
     def errors(self, told: Told) -> Array:
         """Standard deviations of what is believed; each query's own typical error is seen from its surprises."""
-        squares = sum(reply.surprise**2 for reply in self.replies)
-        number = sum(reply.live.astype(np.float32) for reply in self.replies)
-        own = np.sqrt((PRIOR_ANSWERS * self.error**2 + squares) / (PRIOR_ANSWERS + number))
-        return np.asarray(own[:, None] * np.sqrt(np.maximum(told.variance, NOISE)))
+        return np.asarray(self.own[:, None] * np.sqrt(np.maximum(told.variance, NOISE)))
 
     def learn(self, who: Integers, position: Integers, gap: Array, proposals: Changes, told: Told) -> None:
         """Take in the model's answers to one proposal of some queries, and correct what is believed of the others."""
@@ -141,21 +158,20 @@ class Belief:
             proposals.value[:, who, position],
             proposals.length[:, who, position],
         )
-        covariance = proposals.of(who).alike(asked.of(who))
-        factor = []
-        for column in told.columns:
-            weight = np.zeros(queries, dtype=np.float32)
-            weight[who] = column[who, position]
-            covariance -= column[who] * weight[who, None]
-            factor.append(weight)
+        everyone = len(who) == queries
+        covariance = (proposals if everyone else proposals.of(who)).alike(asked if everyone else asked.of(who))[0]
+        weights = np.zeros((len(told.columns) + 1, queries), dtype=np.float32)
+        weights[-1] = 1.0
+        weights[:-1, who] = told.columns[:, who, position]
+        for explained in (told.columns if everyone else told.columns[:, who]) * weights[:-1, who, None]:
+            covariance -= explained
         own = np.sqrt(told.variance[who, position] + NOISE)
         column, surprise = np.zeros(told.gap.shape, dtype=np.float32), np.zeros(queries, dtype=np.float32)
         live = np.zeros(queries, dtype=bool)
         column[who] = covariance / own[:, None]
         surprise[who], live[who] = (gap - told.gap[who, position]) / own, True
-        diagonal = np.ones(queries, dtype=np.float32)
-        diagonal[who] = own
+        weights[-1, who] = own
         told.gap += column * surprise[:, None]
         told.variance = np.maximum(told.variance - column**2, 0.0)
-        told.columns.append(column)
-        self.replies.append(Reply(asked, [*factor, diagonal], surprise, live))
+        told.columns = np.concatenate([told.columns, column[None]])
+        self._know(self.replies.and_one(asked, weights, surprise, live))

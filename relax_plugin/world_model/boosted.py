@@ -223,21 +223,20 @@ class BoostedTrees:
         self.lookup = np.concatenate(self.masks)
         self.begins = np.cumsum([0, *(len(mask) for mask in self.masks[:-1])])
         self.offset = (256 * np.arange(self.count)).astype(np.int32)
-
-    @property
-    def _every(self) -> Integers:
-        return np.arange(len(self.masks))
+        self.counts = np.diff(self.space.category_offsets)
+        self.mixed, self._every = bool(self.space.is_categorical.any()), np.arange(len(self.masks))
 
     def _reachable(self, feature: Integers, value: Floats) -> Bytes:
         """What cells leave reachable (..., trees): their features, and values of the same shape or of rows of them."""
-        unknown = (value == self.space.missing_codes[feature]) & ~self.gaps[feature]
+        whose: Any = slice(None) if feature is self._every else feature  # a view of all is quicker than a copy of each
+        unknown = (value == self.space.missing_codes[whose]) & ~self.gaps[whose]
         if unknown.any():  # the trees have never seen it missing: it is taken for its mean
-            value = np.where(unknown, self.space.mean[feature], value)
-        piece = (self.steps[feature] < value[..., None]).sum(axis=-1)
-        if self.space.is_categorical.any():
-            place = np.minimum(value, np.diff(self.space.category_offsets)[feature])
-            piece = np.where(self.space.is_categorical[feature], place, piece).astype(np.int64)
-        return np.asarray(self.lookup.take(self.begins[feature] + piece, axis=0))
+            value = np.where(unknown, self.space.mean[whose], value)
+        piece = (self.steps[whose] < value[..., None]).sum(axis=-1)
+        if self.mixed:
+            place = np.minimum(value, self.counts[whose])
+            piece = np.where(self.space.is_categorical[whose], place, piece).astype(np.int64)
+        return np.asarray(self.lookup.take(self.begins[whose] + piece, axis=0))
 
     def _left_by_the_others(self, states: Values) -> Bytes:
         """What all features but one leave reachable (states, features, trees): products from both sides.

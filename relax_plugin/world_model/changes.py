@@ -9,6 +9,7 @@ from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 from relax_plugin.features import FeatureSpace
 
 REACH = 1.4  # standard deviations over which errors of a world model are alike
+CELLS_AT_ONCE = 32_000  # numbers of one comparison: what fits a processor's cache
 FARTHEST = 1e15  # standard deviations that a length may be: its square must not overflow
 CATEGORY = np.float32(np.sqrt(2.0))  # length of a change at once, of a category: as far as its one-hot columns move
 NEARLY_CATEGORY = np.nextafter(CATEGORY, np.float32(0.0))  # of a number that happens to move as far
@@ -109,29 +110,36 @@ class Changes:
 
     def rows(self, start: Values, position: Integers) -> Values:
         """One proposal of each query as a row."""
-        rows, query = start.copy(), np.arange(len(start))
-        for feature, value in zip(self.feature, self.value, strict=True):
-            changed = np.flatnonzero(feature[query, position] >= 0)
-            at = position[changed]
-            rows[changed, feature[changed, at]] = value[changed, at]
-        return rows
+        query = np.arange(len(start))
+        return with_changes(start, self.feature[:, query, position], self.value[:, query, position])
 
-    def alike(self, one: "Changes") -> Array:
-        """How alike the world model's errors are at every proposal and at one proposal of its query; 1: the same."""
-        squared = (self.length**2).sum(axis=0) + (one.length**2).sum(axis=0)
-        at_once = one.at_once
-        mixed = bool(at_once.any())
+    def alike(self, asked: "Changes") -> Array:
+        """How alike the world model's errors are at every proposal and at those its query asked about; 1: the same.
+
+        (asked, queries, proposals); all that was asked at once while arrays are small: then it is calls that count.
+        """
+        number, cells = asked.gap.shape[1], max(self.gap.size, 1)
+        several = max(CELLS_AT_ONCE // cells, 1)
+        squares = (self.length**2).sum(axis=0)
         used = [place for place in range(len(self.feature)) if (self.feature[place] >= 0).any()]
-        for feature, value, length, jump in zip(one.feature, one.value, one.length, at_once, strict=True):
-            if not (feature >= 0).any():  # most answers change fewer features than there are places
-                continue
-            twice = 2.0 * length
-            for place in used:
-                mine, its_value, its_length = self.feature[place], self.value[place], self.length[place]
-                common = its_length * twice
-                common *= mine == feature
+        parts = [slice(first, first + several) for first in range(0, number, several)]
+        made = [self._alike(asked, part, squares, used) for part in parts]
+        return made[0] if len(made) == 1 else np.concatenate(made)
+
+    def _alike(self, asked: "Changes", part: slice, squares: Array, used: list[int]) -> Array:
+        feature, value, length = (
+            np.swapaxes(array[:, :, part], 1, 2)[..., None] for array in (asked.feature, asked.value, asked.length)
+        )
+        squared = squares + (length**2).sum(axis=0)
+        at_once = length == CATEGORY
+        mixed = bool(at_once.any())
+        for place in np.flatnonzero((feature >= 0).any(axis=(1, 2, 3))):  # most answers change fewer features
+            twice = 2.0 * length[place]
+            for own in used:
+                common = self.length[own] * twice
+                common *= self.feature[own] == feature[place]
                 if mixed:  # two other categories of one feature agree in not being the query's own
-                    other = jump & (its_value != value)
+                    other = at_once[place] & (self.value[own] != value[place])
                     common = np.where(other, 0.5 * common, common)
                 squared -= common
         return nearness(np.maximum(squared, 0.0))  # of far proposals single precision leaves anything
@@ -152,6 +160,18 @@ def listed(rows: Values, start: Values, places: int) -> tuple[Integers, Floats]:
     missing = places - len(feature)
     feature = np.pad(np.where(there, feature, -1), ((0, missing), (0, 0)), constant_values=-1)
     return feature, np.pad(value, ((0, missing), (0, 0)))
+
+
+def with_changes(start: Values, feature: Integers, value: Floats) -> Values:
+    """Rows with the changes of one proposal each (places, queries)."""
+    rows, (place, query) = start.copy(), np.nonzero(feature >= 0)
+    rows[query, feature[place, query]] = value[place, query]
+    return rows
+
+
+def picked(array: Array, position: Integers) -> Array:
+    """Of each row what stands at its positions; quicker than `take_along_axis` where there are few rows."""
+    return np.asarray(array[np.arange(len(position))[:, None], position])
 
 
 def rank_within(query: Integers) -> Integers:

@@ -11,7 +11,7 @@ from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.problem import Problem
 from relax_plugin.search.greedy import Moves
 from relax_plugin.world_model.belief import Belief, Told, expected_improvement
-from relax_plugin.world_model.changes import Changes, largest, listed, rank_within
+from relax_plugin.world_model.changes import Changes, largest, listed, picked, rank_within, with_changes
 from relax_plugin.world_model.model import WorldModel
 from relax_plugin.world_model.proposals import Imagination, Single
 from relax_plugin.world_model.variants import variants_of
@@ -48,6 +48,7 @@ class Hunt:
         self.questions = np.zeros(len(problem), dtype=np.int64)
         self.proposals = Changes.none(1, len(problem), 0)
         self.told = belief.tell(self.proposals)
+        self.keys = self.proposals.keys()
         self.asked = np.zeros((len(problem), 0), dtype=np.int64)  # keys of what each query asked; 0: nothing
         self.varied = np.zeros((len(problem), 0), dtype=bool)  # whether its variants have been looked at
 
@@ -70,7 +71,7 @@ class Hunt:
     def of(self, queries: Integers) -> "Hunt":
         """The hunt for some of the queries."""
         part = Hunt(self.world, self.problem.part(queries), self.belief.of(queries))
-        for name in ("rows", "closest", "count", "distance", "gap", "improved", "questions", "varied", "asked"):
+        for name in ("rows", "closest", "count", "distance", "gap", "improved", "questions", "varied", "keys", "asked"):
             setattr(part, name, getattr(self, name)[queries])
         part.scores = None if self.scores is None else self.scores[queries]
         part.proposals, part.told = self.proposals.of(queries), self.told.of(queries)
@@ -86,18 +87,19 @@ class Hunt:
     def watch(self, proposals: Changes) -> None:
         """Keep an eye on the most promising of these proposals and of those watched before."""
         proposals = self._admitted(proposals)
-        fresh = self.belief.tell(proposals)
-        fresh.gap[(self._keys(proposals)[:, :, None] == self.asked[:, None]).any(axis=2)] = np.inf
+        fresh, keys = self.belief.tell(proposals), proposals.keys()
+        fresh.gap[(keys[:, :, None] == self.asked[:, None]).any(axis=2)] = np.inf
         told = self.told.beside(fresh)
         varied = np.concatenate([self.varied, np.zeros(proposals.gap.shape, dtype=bool)], axis=1)
         both = self.proposals.beside(proposals)
         worth, others = self._improvement(both, told), -told.gap
         least = told.gap.min(axis=1, initial=0.0)[:, None]
         position = largest(np.where(worth > 0, worth, least - told.gap), WATCHED)  # what is worth nothing: by its gap
-        np.put_along_axis(others, position, -np.inf, 1)
+        others[np.arange(len(others))[:, None], position] = -np.inf
         position = np.concatenate([position, largest(others, SAFE)], axis=1)
         self.proposals, self.told = both.at(position), told.at(position)
-        self.varied = np.take_along_axis(varied, position, 1)
+        self.varied = picked(varied, position)
+        self.keys = picked(np.concatenate([self.keys, keys], axis=1), position)
 
     def _admitted(self, proposals: Changes) -> Changes:
         """The proposals without those that may not be delivered: no row is spent on them.
@@ -152,15 +154,16 @@ class Hunt:
 
     def ask(self, questions: int, most: int | None = None) -> None:
         """Ask up to so many questions a query, while one is worth it, and until it has asked `most` in all."""
+        every = np.arange(len(self.problem))
         for turn in range(questions):
             if turn:
                 self._look_around()
             worth = self._improvement(self.proposals, self.told)
             position = worth.argmax(axis=1)
-            worthwhile = np.take_along_axis(worth, position[:, None], 1)[:, 0] > ENOUGH
+            worthwhile = worth[every, position] > ENOUGH
             hopeless = ~worthwhile & (self.questions == 0)  # such a query asks once: what comes closest is shown
             position = np.where(hopeless, self.told.gap.argmin(axis=1), position)
-            worthwhile |= hopeless & np.isfinite(np.take_along_axis(self.told.gap, position[:, None], 1)[:, 0])
+            worthwhile |= hopeless & np.isfinite(self.told.gap[every, position])
             who = np.flatnonzero(worthwhile if most is None else worthwhile & (self.questions < most))
             if len(who) == 0:
                 break
@@ -236,17 +239,15 @@ class Hunt:
 
     def _ask_about(self, who: Integers, position: Integers) -> None:
         self.questions[who] += 1
-        proposals = self.proposals.of(who)
-        rows = proposals.rows(self.problem.start[who], position)
+        one = self.proposals.of(who).at(position[:, None])
+        rows = with_changes(self.problem.start[who], one.feature[:, :, 0], one.value[:, :, 0])
         answer, goal = self.problem.ask(rows, who), self.problem.goal.take(who)
         met, gap = goal.met(answer), goal.gap(answer)
         self.belief.learn(who, position, self.world.targets.in_units(gap), self.proposals, self.told)
         keys = np.zeros(len(self.problem), dtype=np.int64)
-        known = self._keys(self.proposals)
-        keys[who] = known[who, position]
-        self.asked = np.column_stack([self.asked, keys])
-        self.told.gap[(known == keys[:, None]) & (keys[:, None] != 0)] = np.inf  # once is enough
-        one = proposals.at(position[:, None])
+        keys[who] = self.keys[who, position]
+        self.asked = np.concatenate([self.asked, keys[:, None]], axis=1)
+        self.told.gap[(self.keys == keys[:, None]) & (keys[:, None] != 0)] = np.inf  # once is enough
         self.improved[who] |= self._note(
             who, rows, answer, met, gap, one.count[:, 0], one.distance(self.problem.space)[:, 0]
         )
@@ -269,9 +270,6 @@ class Hunt:
         self.gap[winner] = self.world.targets.in_units(gap[better])
         return np.asarray(better)
 
-    def _keys(self, proposals: Changes) -> Integers:
-        return proposals.keys()
-
     def _improvement(self, proposals: Changes, told: Told) -> Floats:
         distance, error = proposals.distance(self.problem.space), self.belief.errors(told)
         urgency = URGENCY * self.questions[:, None]
@@ -282,7 +280,7 @@ class Hunt:
         """Watch variants of the best answers and of the most promising proposals too, of each once."""
         worth = self._improvement(self.proposals, self.told)
         top = largest(worth, AROUND)
-        fresh = ~np.take_along_axis(self.varied, top, 1) & (np.take_along_axis(worth, top, 1) > ENOUGH)
+        fresh = ~picked(self.varied, top) & (picked(worth, top) > ENOUGH)
         row, which = np.nonzero(fresh)
         self.varied[row, top[row, which]] = True
         feature, value = (array[:, row, top[row, which]] for array in (self.proposals.feature, self.proposals.value))

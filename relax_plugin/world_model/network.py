@@ -213,10 +213,8 @@ class TabledNetwork:
         )
         first_column = np.array([columns.start for columns in self.columns])
         self.slopes[numbers] = self.first[first_column[numbers]]  # a standard deviation
-
-    @property
-    def _every(self) -> Integers:
-        return np.arange(len(self.columns))
+        self.counts = np.diff(self.space.category_offsets)
+        self.numbers, self._every = numbers, np.arange(len(numbers))
 
     def _added(self, states: Values) -> Iterator[Array]:
         """What every feature of states adds to the hidden layer (some states, features, hidden), some at a time."""
@@ -226,27 +224,30 @@ class TabledNetwork:
 
     def _adds(self, feature: Integers, value: Floats) -> Array:
         """What cells add to the hidden layer (..., hidden): their features, and values of the same shape or of rows."""
-        numbers, missing = ~self.space.is_categorical[feature], value == self.space.missing_codes[feature]
+        whose: Any = slice(None) if feature is self._every else feature  # a view of all is quicker than a copy of each
+        numbers, missing = self.numbers[whose], value == self.space.missing_codes[whose]
         some_missing = bool(missing.any())
         if some_missing:
-            value = np.where(missing, self.space.mean[feature], value)
-        piece = (self.edges[feature, 1:-1] <= value[..., None]).sum(axis=-1)
-        inside = np.clip(value, self.edges[feature, 0], self.edges[feature, -1])
-        share = np.clip((inside - self.edges[feature, piece]) / self.width[feature, piece], 0.0, 1.0)
+            value = np.where(missing, self.space.mean[whose], value)
+        edges = self.edges[whose]
+        piece = (edges[..., 1:-1] <= value[..., None]).sum(axis=-1)
+        inside = np.minimum(np.maximum(value, edges[..., 0]), edges[..., -1])
+        share = (inside - self.edges.take(feature * (BINS + 1) + piece)) / self.width.take(feature * BINS + piece)
+        share = np.minimum(np.maximum(share, 0.0), 1.0)
         if not numbers.all():
-            place = np.minimum(value, np.diff(self.space.category_offsets)[feature])
+            place = np.minimum(value, self.counts[whose])
             piece = np.where(numbers, piece, place).astype(np.int64)
             share, inside = np.where(numbers, share, 0.0), np.where(numbers, inside, value)
         if some_missing:
-            told = missing & self.gaps[feature]
+            told = missing & self.gaps[whose]
             piece, share = np.where(told, BINS + 1, piece), np.where(told, 0.0, share)
             inside = np.where(told, value, inside)
-        at = self.begins[feature] + piece
+        at = self.begins[whose] + piece
         made = self.knots.take(at, axis=0)
         made += self.rises.take(at, axis=0) * share.astype(np.float32)[..., None]
-        beyond = np.clip(value, self.ends[0][feature], self.ends[1][feature]) - inside
+        beyond = np.minimum(np.maximum(value, self.ends[0][whose]), self.ends[1][whose]) - inside
         if beyond.any():
-            made += self.slopes[feature] * (beyond / self.space.scale[feature]).astype(np.float32)[..., None]
+            made += self.slopes[whose] * (beyond / self.space.scale[whose]).astype(np.float32)[..., None]
         return np.asarray(made)
 
     def _inputs(self, values: Values) -> Array:

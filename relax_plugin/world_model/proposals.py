@@ -15,7 +15,7 @@ from relax_plugin.limits import Limits
 from relax_plugin.problem import Problem
 from relax_plugin.search.greedy import Moves
 from relax_plugin.world_model.belief import expected_improvement
-from relax_plugin.world_model.changes import CATEGORY, Changes, largest, lengths, nearness
+from relax_plugin.world_model.changes import CATEGORY, Changes, largest, lengths, nearness, picked
 from relax_plugin.world_model.model import WorldModel
 
 VALUES = 6  # quantiles of each number that are looked at
@@ -128,7 +128,7 @@ class Imagination:
         gap = self._gap(problem.start, everyone, None, single.allowed, single.length**2)
         self._forget_all_but_the_best_categories(gap)
         best = largest(self._promise(gap, single.cost, 1), KEPT)
-        found = [(everyone, best[None], np.take_along_axis(gap, best, 1))]
+        found = [(everyone, best[None], picked(gap, best))]
         if problem.by_distance:
             return self._together([*found, *self._by_distance(gap, most)])
         live = np.flatnonzero(gap.min(axis=1) > self.enough)
@@ -183,7 +183,7 @@ class Imagination:
             moves = np.flatnonzero(self.single.feature == j)
             if len(moves) > CATEGORIES:
                 own = gap[:, moves]
-                kept = np.take_along_axis(own, largest(-own, CATEGORIES), 1).max(axis=1, keepdims=True)
+                kept = picked(own, largest(-own, CATEGORIES)).max(axis=1, keepdims=True)
                 gap[:, moves] = np.where(own <= kept, own, np.inf)
 
     def _together(self, found: list[tuple[Integers, Integers, Floats]]) -> Changes:
@@ -216,12 +216,12 @@ class Imagination:
         parts = list(zip(first, ends, strict=True))
         best = np.stack([a + gap[:, a:b].argmin(axis=1) for a, b in parts], axis=1)
         if worth is None:
-            best = np.take_along_axis(best, largest(-np.take_along_axis(gap, best, 1), self.beam), 1)
+            best = picked(best, largest(-picked(gap, best), self.beam))
         else:
             other = np.stack([a + worth[:, a:b].argmax(axis=1) for a, b in parts], axis=1)
             best = _some_of_both(_only(-gap, best), _only(worth, other), OF_BOTH_KINDS * self.beam)
-        length, cost = (np.take_along_axis(array, best, 1) for array in (self.single.length, self.single.cost))
-        return Front(best[None], np.take_along_axis(gap, best, 1), cost, length**2)
+        length, cost = (picked(array, best) for array in (self.single.length, self.single.cost))
+        return Front(best[None], picked(gap, best), cost, length**2)
 
     def _widen(
         self, front: Front, live: Integers, widening: Integers, depth: int, bar: Floats | None = None
@@ -256,15 +256,15 @@ class Imagination:
         else:
             bar = self._bar(gap, cost, bar)
             near = _some_of_both(-gap, self._worth(gap, cost, bar, live), OF_BOTH_KINDS * self.beam)
-        reached = (np.take_along_axis(array, near, 1) for array in (gap, cost, squared))
+        reached = (picked(array, near) for array in (gap, cost, squared))
         told = np.full(len(live), np.inf) if bar is None else bar
-        return Front(moves(near), *reached), moves(best), np.take_along_axis(gap, best, 1), told
+        return Front(moves(near), *reached), moves(best), picked(gap, best), told
 
 
 def _only(array: Floats, position: Integers) -> Floats:
     """The array with nothing but what stands at some positions of each row."""
     kept = np.full(array.shape, -np.inf)
-    np.put_along_axis(kept, position, np.take_along_axis(array, position, 1), 1)
+    np.put_along_axis(kept, position, picked(array, position), 1)
     return kept
 
 
@@ -281,7 +281,7 @@ def _some_of_both(one: Floats, other: Floats, count: int) -> Integers:
 def _forbid_same_sets(move: Integers, widening: Integers, allowed: Booleans) -> None:
     """Two states widened by what the other has more are one set of changes: the later one is not allowed."""
     for later in range(1, move.shape[2]):
-        for earlier in range(later):
-            lacking = (move[:, None, :, earlier] != move[None, :, :, later]).all(axis=1)
-            only = np.where(lacking.sum(axis=0) == 1, np.where(lacking, move[:, :, earlier], 0).sum(axis=0), -1)
-            allowed[:, later] &= widening != only[:, None]
+        earlier = move[:, :, :later]
+        lacking = (earlier[:, None] != move[None, :, :, later, None]).all(axis=1)
+        only = np.where(lacking.sum(axis=0) == 1, np.where(lacking, earlier, 0).sum(axis=0), -1)
+        allowed[:, later] &= (widening[:, None] != only[:, :, None]).all(axis=1)

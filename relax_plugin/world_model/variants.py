@@ -4,7 +4,7 @@ import numpy as np
 
 from relax_plugin.arrays import Array, Booleans, Floats, Integers
 from relax_plugin.problem import Problem
-from relax_plugin.world_model.changes import CATEGORY, Changes, lengths
+from relax_plugin.world_model.changes import CATEGORY, Changes, lengths, with_changes
 from relax_plugin.world_model.model import WorldModel
 
 SHARES = (0.0, 0.3, 0.6, 0.8, 0.92, 1.2)  # of one change
@@ -26,9 +26,7 @@ def variants_of(world: WorldModel, problem: Problem, query: Integers, feature: A
     used = feature >= 0
     start = problem.start[query]
     origin = problem.start[query, feature]
-    base = start.copy()
-    for j, v, there in zip(feature, value, used, strict=True):
-        base[there, j[there]] = v[there]
+    base = with_changes(start, feature, value)
     made = Changes.none(places, len(query), places * shares + len(TOGETHER))
     made.feature[:], made.value[:] = feature[:, :, None], value[:, :, None]
     categorical = space.jumps(feature, origin, value)
@@ -40,12 +38,11 @@ def variants_of(world: WorldModel, problem: Problem, query: Integers, feature: A
     place, row, share = np.nonzero(used[:, :, None] & (shorter != value[:, :, None]))
     imagined = world.predict_changed(base, row, feature[place, row], shorter[place, row, share])
     made.gap[row, place * shares + share] = world.targets.gap(problem.goal.take(query[row]), imagined)
-    rows = np.repeat(base[:, None], len(TOGETHER), axis=1)
-    for j, v, there in zip(feature, together, used, strict=True):
-        rows[there, :, j[there]] = v[there]
     several = np.flatnonzero(used.sum(axis=0) > 1)
     if len(several):
-        flat = rows[several].reshape(-1, start.shape[1])
+        rows = np.repeat(base[several], len(TOGETHER), axis=0)
+        places_of = np.repeat(feature[:, several], len(TOGETHER), axis=1)
+        flat = with_changes(rows, places_of, together[:, several].reshape(places, -1))
         gap = world.gap(problem.goal.take(np.repeat(query[several], len(TOGETHER))), flat)
         made.gap[several, places * shares :] = gap.reshape(len(several), -1)
     back = made.value == origin[:, :, None]
@@ -64,10 +61,9 @@ def _values(
 
     Of what changes `at_once`, such as a category, there is all of the way or nothing.
     """
-    whole = np.broadcast_to(feature[:, :, None], (*feature.shape, len(ALL_SHARES)))
     way = origin[:, :, None] + ALL_SHARES * (value - origin)[:, :, None]
     low, high = problem.span
-    inside = problem.limits.round_cells(way, whole)
-    inside = np.clip(inside, low[query, feature][:, :, None], high[query, feature][:, :, None])
+    inside = problem.limits.round_cells(way, feature[:, :, None])
+    inside = np.minimum(np.maximum(inside, low[query, feature][:, :, None]), high[query, feature][:, :, None])
     inside = np.where(at_once[:, :, None], value[:, :, None], inside)
     return np.where(ALL_SHARES == 0.0, origin[:, :, None], inside)
