@@ -377,6 +377,9 @@ class ReLAX(CounterfactualExplainer):
         save_explainer(self, Path(path))
 
     @classmethod
-    def load(cls, path: str | Path, *, model: Any) -> Self:
-        """Read what `save` wrote, for the model it was fitted to; nothing in the file is executed."""
-        return load_explainer(cls, Path(path), model)
+    def load(cls, path: str | Path, *, model: Any, also: Sequence[Any] = ()) -> Self:
+        """Read what `save` wrote, for the model it was fitted to; nothing in the file is executed.
+
+        Further models are not in the file either: answers hold for those given here as `also`.
+        """
+        return load_explainer(cls, Path(path), model, also)

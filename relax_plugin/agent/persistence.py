@@ -8,7 +8,8 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,6 +32,7 @@ from relax_plugin.readers import make_reader
 from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.greedy import Moves
 from relax_plugin.search.state import Observer
+from relax_plugin.wishes.further_models import check_models
 from relax_plugin.wishes.plausibility import Plausibility, Plausible, TrainingRows
 from relax_plugin.world_model.model import Agreement, WorldModel
 
@@ -38,9 +40,9 @@ if TYPE_CHECKING:
     from relax_plugin.agent.explainer import ReLAX
 
 FORMAT = "relax_plugin.ReLAX"
-VERSION = (
-    9  # 2 added the world model, 3 a checksum; 4, 7, 8 have other settings; 5 added training rows, 6 trees, 9 cells
-)
+# 2 added the world model, 3 a checksum; 4, 7, 8 have other settings; 5 added training rows, 6 trees, 9 cells, 10 how
+# many further models there were.
+VERSION = 10
 WORLD = "world."  # begins the names of the world model's tensors
 KINDS_OF_NUMBERS = frozenset({"torch.float32", "torch.float64", "torch.int64", "torch.uint8"})
 PLAIN_PARAMETERS = (
@@ -61,6 +63,7 @@ def save_explainer(explainer: "ReLAX", path: Path) -> None:
         "version": VERSION,
         "parameters": {name: getattr(explainer, name) for name in PLAIN_PARAMETERS},
         "plausible": _written(explainer.plausible),
+        "further_models": len(tuple(explainer.also)),
         "config": asdict(explainer.config_),
         "goal": explainer.goal_.to_dict(),
         "space": explainer.space_.to_dict(),
@@ -96,19 +99,29 @@ def save_explainer(explainer: "ReLAX", path: Path) -> None:
     _write(path, lambda temporary: save_file(tensors, temporary, metadata=metadata))
 
 
-def load_explainer(cls: type[Explainer], path: Path, model: Any) -> Explainer:
+def load_explainer(cls: type[Explainer], path: Path, model: Any, also: Sequence[Any]) -> Explainer:
     """A fitted explainer from a file, checked against the model it is given."""
     header, tensors = _read(path)
+    check_models(also)
     if not isinstance(model, BlackBox):
         make_reader(model, "auto")  # refuses what is no model, whatever the file says
     try:
-        return _restored(cls, header, tensors, model)
+        explainer = _restored(cls, header, tensors, model)
+        explainer.also = also
+        missing = whole_number("further_models", header["further_models"], 0) if not also else 0
     except InputError as error:
         raise SavedFileError(f"{path} holds what cannot be used: {error}") from error
     except ReLAXError:
         raise
     except Exception as error:  # whatever was written under a right checksum
         raise SavedFileError(f"{path} is damaged or incomplete: {type(error).__name__} {error}.") from error
+    if missing:
+        warnings.warn(
+            f"{path} was saved by an explainer whose answers had to hold for {missing} further models, which no file "
+            "holds: they do not count, unless you say load(path, model=..., also=[...]).",
+            stacklevel=3,
+        )
+    return explainer
 
 
 def _write(path: Path, write: Callable[[Path], None]) -> None:

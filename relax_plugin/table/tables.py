@@ -156,7 +156,7 @@ def with_cells(column: "pd.Series[Any]", where: Booleans, cells: "pd.Series[Any]
         return with_cells(column, where, cells.astype(column.dtype))
     if _is_of(column, "f") and column.isna().any():
         numbers = cells.to_numpy(dtype=np.float64, na_value=np.nan)
-        held = numbers.astype(column.dtype)
+        held = numbers.astype(kinds[0])
         if np.array_equal(held, numbers, equal_nan=True):
             return with_cells(column, where, pd.Series(held))
     both: pd.Series[Any] = pd.concat([column[~where], cells.set_axis(column.index[where])])

@@ -44,6 +44,16 @@ def test_what_was_learned_of_the_model_comes_back(saved: tuple[ReLAX, Path]) -> 
     assert again.classes.tolist() == box.classes.tolist() == ["no", "yes"]
 
 
+def test_further_models_are_not_in_the_file_and_that_is_said(saved: tuple[ReLAX, Path], tmp_path: Path) -> None:
+    explainer, further = copy.copy(saved[0]), Cautious()
+    explainer.also = [further]
+    explainer.save(tmp_path / "agent")
+    with pytest.warns(UserWarning, match=r"had to hold for 1 further models.*load\(path, model=..., also=\[...\]\)"):
+        assert ReLAX.load(tmp_path / "agent", model=Cautious()).also == ()
+    again = ReLAX.load(tmp_path / "agent", model=Cautious(), also=[further])
+    assert again.explain(ROWS[:2]).rows_also is not None
+
+
 def test_how_well_the_world_model_knows_the_model_comes_back(saved: tuple[ReLAX, Path]) -> None:
     explainer, path = saved
     agreement = ReLAX.load(path, model=Cautious()).world_model_.agreement
