@@ -3,6 +3,7 @@
 from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import pandas as pd
 
 from relax_plugin.adapters.interpret_inputs import default_goal
@@ -39,7 +40,7 @@ class CounterfactualComponent(ExplainerComponent):  # type: ignore[misc]
     n : int
         Counterfactuals on a card, at most.
     index : str or int, optional
-        The row that is shown first.
+        The row that is shown first, by its label, or by its position as everywhere in explainerdashboard.
     hide_index, hide_vary : bool
         Whether to leave out the menu of rows, or that of features.
     height : int
@@ -77,7 +78,8 @@ class CounterfactualComponent(ExplainerComponent):  # type: ignore[misc]
         self.counterfactuals, self.goal_told = _trained(counterfactuals, explainer.model, self.rows)
         self.features = {str(one.name): one.name for one in self.counterfactuals.space_.features if not one.immutable}
         self.index_name = INDEX + self.name  # by which an IndexConnector finds it
-        self.index_selector = IndexSelector(explainer, self.index_name, index=index)
+        self.index = _label(explainer, index)
+        self.index_selector = IndexSelector(explainer, self.index_name, index=self.index)
 
     def card(self, index: Any, vary: list[str] | None = None) -> "Card":
         """The card of a row, by its label or position; only the features of `vary` may change, if there are any."""
@@ -134,6 +136,18 @@ class CounterfactualComponent(ExplainerComponent):  # type: ignore[misc]
             inside = f'<iframe title="Counterfactual card" style="{style}" srcdoc="{page}"></iframe>'
         card: str = to_html.card(inside, title=self.title, subtitle=self.goal_told)
         return str(to_html.add_header(card)) if add_header else card
+
+
+def _label(explainer: Any, index: Any) -> str | None:
+    """A row as the menu of rows has it, which are texts: what is none of them would be left out without a word."""
+    if index is None:
+        return None
+    index = index.item() if isinstance(index, np.generic) else index
+    position = isinstance(index, int) and 0 <= index < len(explainer)
+    label = str(explainer.get_index(index) if position else index)
+    if not explainer.index_exists(label):
+        raise InputError(f"index is {index!r}, but the dashboard has no such row; it has {len(explainer)}.")
+    return label
 
 
 def _trained(

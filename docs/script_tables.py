@@ -108,19 +108,37 @@ def large_tables() -> str:
     lines = pd.read_csv(LARGE_TABLES)
     cells = []
     for _, line in lines.iterrows():
-        own = [line["effort"], f"{line['rows']:,}", line["processes"], f"{line['solved']:.3f}"]
-        paces = [f"{line[name]:,.0f}" for name in ("rows a second", "rows a CPU second")]
+        by = "Dask worker" if line["backend"] == "dask" else "process"
+        by = f"{line['processes']} {by}" if line["processes"] == 1 else f"{line['processes']} {_several(by)}"
+        own = [line["effort"], f"{line['rows']:,}", by, f"{line['at work']:.2f}", f"{line['solved']:.4f}"]
+        paces = [f"{line[name]:,.0f}" for name in ("rows a CPU second", "rows a second")]
         memory = [f"{line[name]:,.0f}" for name in ("MiB of a worker", "MiB of the largest")]
         cells.append([*own, *paces, *memory, f"{line['load']:.1f}", line["measured"][:10]])
-    headings = ["effort", "rows", "processes", "solved", "rows a second", "rows a CPU second"]
+    headings = ["effort", "rows", "by", "at work", "solved", "rows a CPU second", "rows a second"]
     headings += ["MiB of a worker", "MiB of the largest process", "load", "measured"]
     told = (
-        f"wave2/xgb on {', '.join(lines['machine'].unique())}, from the end of the fit to the last part; of the later "
-        "lines of an effort, whose explainer was saved by the first, from the start of the command. Rows a second are "
-        "of the clock: where the load is above the number of cores, others had most of the machine, and rows a CPU "
-        "second tell more."
+        f"wave2/xgb with `--plausible no` on {', '.join(lines['machine'].unique())}, from the begin of the first part "
+        "to the end of the last. *At work* is how many of the processes had a part, on the mean. Rows a second are of "
+        "the clock: where the load is above the number of cores, others had most of the machine, and more processes "
+        "cannot be quicker; rows a CPU second of one process, times those at work, are the rows a second of a machine "
+        "with a core for each."
     )
-    return f"{told}\n\n{markdown(headings, cells)}"
+    return f"{told}\n\n{markdown(headings, cells)}\n\n{_larger_by_search(lines)}"
+
+
+def _several(one: str) -> str:
+    return f"{one}es" if one.endswith("s") else f"{one}s"
+
+
+def _larger_by_search(lines: pd.DataFrame) -> str:
+    """How long tables would take that were not searched."""
+    searched = lines[lines["effort"] == "search"]
+    longest = searched.loc[searched["rows"].idxmax()]
+    hours = [f"{rows / longest['rows a CPU second'] / 3600:.1f} CPU hours for {rows:,}" for rows in (10**6, 10**7)]
+    return (
+        f"Larger tables than {longest['rows']:,} rows were not searched. Extrapolated, not measured: at the pace of "
+        f"that line a search would take {' and '.join(hours)} rows."
+    )
 
 
 def networks() -> str:

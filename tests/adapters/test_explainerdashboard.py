@@ -113,6 +113,23 @@ def test_the_static_page_has_the_card(component: CounterfactualComponent) -> Non
     assert component.card("Bo 1", ["income"]).html in unescape(other)
 
 
+def test_the_first_row_may_be_named_by_its_label_or_its_position(
+    explainer: Any, component: CounterfactualComponent
+) -> None:
+    def first(index: Any) -> Any:
+        made = CounterfactualComponent(explainer, index=index, counterfactuals=component.counterfactuals)
+        assert made.index == made.index_selector.index
+        return made.index
+
+    assert first("Bo 1") == first(1) == first(np.int64(1)) == "Bo 1", "the menu has texts, and drops anything else"
+    assert first(None) is None
+    for wrong in ("nobody", 120, -1, 1.5):
+        with pytest.raises(InputError, match=rf"index is {wrong!r}, but the dashboard has no such row; it has 120"):
+            first(wrong)
+    years = dashboards.ClassifierExplainer(explainer.model, people().set_axis(range(2000, 2120)), granted(people()))
+    assert CounterfactualComponent(years, index=2007, counterfactuals=component.counterfactuals).index == "2007"
+
+
 def test_a_regressor_without_a_goal_has_the_usual_one_and_says_so() -> None:
     X = people(60)
     explainer = dashboards.RegressionExplainer(LinearRegression().fit(X, X.sum(axis=1)), X, X.sum(axis=1))
