@@ -120,9 +120,13 @@ def field_in_short(rows: pd.DataFrame) -> str:
         f"mean ranks that differ by less than {critical_difference(methods, tasks):.1f} may do so by chance. Query by "
         "query, methods of others are better than it here:"
     ]
+    late = rows[rows["state"].isin(["timed out", "crashed"])]["method"].value_counts()
     for name, where in behind(rows).items():
         told = "; ".join(f"{task} ({', '.join(others)})" for task, others in where.items())
         lines.append(f"- *{name}*: {told or 'nowhere'}.")
+    if len(late):
+        told = ", ".join(f"`{method}` {count}" for method, count in late.items())
+        lines.append(f"- Runs that timed out or crashed, and so count as unsolved: {told}.")
     return "\n".join([lines[0], "", *lines[1:]])
 
 

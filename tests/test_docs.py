@@ -329,6 +329,29 @@ def test_the_verdict_is_that_of_the_stored_results() -> None:
         assert line.claim in page and line.figures in page and f"<b>{line.verdict}</b>" in page
 
 
+def test_the_field_names_the_tasks_where_others_are_better_than_relax() -> None:
+    def rows_of(task: str, method: str, changes: float, lasting: float) -> pd.DataFrame:
+        made = pd.DataFrame({"seed": [0] * 20 + [1] * 20, "instance": [*range(20)] * 2})
+        known = {"task": task, "method": method, "state": "ok", "features": 9, "valid": True, "local_outlier": 0.0}
+        return made.assign(**known, sparsity=changes, lasting=lasting)
+
+    rows = pd.concat(
+        [
+            *(rows_of(task, "relax-global", 2.0, 0.5) for task in ("a", "b")),
+            *(rows_of(task, "relax-global:also=2", 1.0, 0.9) for task in ("a", "b")),
+            *(rows_of(task, "greedy", 3.0, lasting) for task, lasting in (("a", 0.4), ("b", 0.7))),
+            rows_of("b", "nice", 1.0, 0.5),
+        ]
+    )
+    nowhere: dict[str, list[str]] = {}
+    assert loaded("field_tables").behind(rows) == {
+        "valid": nowhere,
+        "changes": {"b": ["`nice`"]},
+        "plausible": nowhere,
+        "lasting": {"b": ["`greedy`"]},
+    }
+
+
 def test_a_table_that_nobody_makes_is_refused() -> None:
     with pytest.raises(LookupError, match="there is no table 'speed-of-light'"):
         loaded("tables").filled("<!-- table: speed-of-light -->\n<!-- end of table -->\n")

@@ -176,7 +176,7 @@ def _where_time_went(rows: "pd.DataFrame") -> str:
     spent = tables.wall_seconds(rows)
     return (
         f"The harness took {tables.overhead(rows):.1%} of the methods' time (fit and explain, {spent['methods']:.1f} "
-        "s). "
+        "s): to examine answers, with all metrics also to explain queries with noise, and to send rows. "
         f"Apart from that, once a worker: {spent['tasks']:.1f} s to load data and train models, "
         f"{spent['starts']:.1f} s to start, to import methods and to prepare the judge."
     )
