@@ -3,7 +3,7 @@
 import copy
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -223,7 +223,7 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         call.objective_ = call._objective(objective)
         constraints = Constraints(vary, bounds, immutable, increase_only, decrease_only).kept()
         X, carried = without_columns(pandas_or_array(X), carry, self.space_.columns)
-        call.also = self.also if also is None else also
+        call.also = self.also if also is None else list(also) if isinstance(also, Iterator) else also
         found = call._explain(X, goal, n, constraints, flag("besides_query", besides_query))
         found.carried = carried
         found.asked = asked_of(call, goal, constraints)

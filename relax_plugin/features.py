@@ -23,7 +23,14 @@ from relax_plugin.table.columns import Feature, with_cost
 from relax_plugin.table.constraints import Bounds as Bounds
 from relax_plugin.table.constraints import Constraints, limits_of, mapped, no_features, refuse_unknown
 from relax_plugin.table.derived import bind_formulas, contradicted, read_formulas, refuse_wrong_formula
-from relax_plugin.table.feature_files import dtype_from_text, dtype_text, feature_from_dict, feature_to_dict, plain
+from relax_plugin.table.feature_files import (
+    dtype_from_text,
+    dtype_text,
+    feature_from_dict,
+    feature_to_dict,
+    plain,
+    refuse_unwritable,
+)
 from relax_plugin.table.inference import infer_features
 from relax_plugin.table.labels import Labels, labels_from_dict, labels_to_dict, read_labels
 from relax_plugin.table.tables import Rows as Rows
@@ -297,6 +304,8 @@ class FeatureSpace(Translation):
 
     def to_dict(self) -> dict[str, Any]:
         """The space as JSON-ready data."""
+        for feature in self.features:
+            refuse_unwritable(feature)
         return self._data() | {"rules": [self._rule_text(rule) for rule in self.rules]}
 
     def _data(self) -> dict[str, Any]:

@@ -83,6 +83,18 @@ def dtype_text(dtype: Any) -> str:
     return str(dtype)
 
 
+def refuse_unwritable(feature: Feature) -> None:
+    """Refuse a column whose dtype no text restores: a dictionary, a list or a decimal of pyarrow, say."""
+    text = dtype_text(feature.dtype)
+    try:
+        dtype_from_text(text, (), False, carried=True)
+    except (TypeError, NotImplementedError) as error:
+        raise InputError(
+            f"feature {feature.name!r} has dtype {text}, which a file cannot hold; write astype('category'), or "
+            "astype(object)."
+        ) from error
+
+
 def dtype_from_text(text: str, categories: Sequence[Any], ordered: bool, carried: bool = False) -> Any:
     """What `dtype_text` wrote; only a carried column may have any dtype."""
     if text.startswith("category:"):

@@ -1,6 +1,6 @@
 """Further models: an answer shall hold for each of them too, such as for the same model fitted again."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +58,8 @@ class FurtherModel:
 
 def check_models(models: Any) -> None:
     """Refuse what is no list of models, by a sentence."""
-    alone = isinstance(models, str) or hasattr(models, "predict")  # one can go through the trees of a forest
+    # One can go through the trees of a forest, and only once through what a generator gives.
+    alone = isinstance(models, str | Iterator) or hasattr(models, "predict")
     if alone or not isinstance(models, Iterable) or not all(callable(one) or hasattr(one, "predict") for one in models):
         raise InputError(f"also is {models!r}; a list of models is needed.")
 

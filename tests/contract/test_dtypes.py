@@ -10,8 +10,8 @@ from reference.every_explainer import ON_NETWORKS, ON_TREES, every_explainer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from relax_plugin import Counterfactuals, ReLAXConfig, make_explainer
-from relax_plugin.errors import UnsupportedError
+from relax_plugin import Counterfactuals, FeatureSpace, ReLAXConfig, make_explainer
+from relax_plugin.errors import InputError, UnsupportedError
 
 SMALL = ReLAXConfig(steps=2, episodes=8, updates_per_step=1, hidden=8, start_pool=64, local_steps=2, local_episodes=2)
 QUICK: dict[str, dict[str, Any]] = {
@@ -121,3 +121,11 @@ def test_labels_of_every_dtype_are_told_and_turned(name: str, kind: str) -> None
     assert_holds(result, model, NUMBERS[:3])
     assert result.found[:, 0].any()
     assert result.after[result.found].tolist() == model.predict(plain(result.frame[list(result.space.names)])).tolist()
+
+
+def test_a_dtype_that_no_file_holds_is_refused_when_it_is_written() -> None:
+    pa = pytest.importorskip("pyarrow")
+    town = pd.Series(["Rome", "Bonn", "Rome"], dtype=pd.ArrowDtype(pa.dictionary(pa.int8(), pa.string())))
+    space = FeatureSpace.infer(pd.DataFrame({"x": [0.5, 1.5, 2.5], "town": town}))
+    with pytest.raises(InputError, match=r"feature 'town' has dtype dictionary.*, which a file cannot hold"):
+        space.to_dict()

@@ -58,3 +58,12 @@ def test_a_model_that_disagrees_for_ever_leaves_nothing_to_be_found() -> None:
 def test_what_is_no_list_of_models_is_refused(also: Any) -> None:
     with pytest.raises(InputError, match=r"also is .*; a list of models is needed"):
         make_explainer("greedy", MODEL).fit(ROWS).explain(QUERIES, also=also)
+
+
+def test_models_of_a_generator_count_as_those_of_a_list() -> None:
+    model, *others = (LogisticRegression().fit(ROWS[first:], LABEL[first:]) for first in (0, 100))
+    greedy = make_explainer("greedy", model).fit(ROWS)
+    named, drawn = (greedy.explain(QUERIES[:2], also=also) for also in (others, (other for other in others)))
+    assert drawn.rows_also is not None and np.array_equal(named.values, drawn.values)
+    with pytest.raises(InputError, match="a list of models is needed"):
+        make_explainer("relax-global", model, also=iter(others)).fit(ROWS)
