@@ -23,6 +23,7 @@ from relax_plugin.trees.floor import floor
 STORED = Path(__file__).resolve().parent / "results" / "polish.csv"
 TASKS = ("breast_cancer/rf", "wave2/xgb", "diabetes/ada", "german/rf", "default/xgb")
 METHODS = ("relax-global", "greedy")
+WAYS: dict[str, Any] = {"none": None, "polish": "polish"}
 SEEDS, ROWS = range(3), 100
 FITTED = 0.8  # share of the training rows that explainers are fitted with
 MOST_CHANGES = 3
@@ -39,8 +40,8 @@ def look_at(name: str, seed: int) -> Iterator[dict[str, Any]]:
     rows = rows.iloc[:ROWS]
     best = floor(task.model, task.space, rows, task.goal, most_changes=MOST_CHANGES)
     for method in METHODS:
-        for way in (None, "polish"):
-            box = BlackBox(task.model, accelerate=way)
+        for way, accelerate in WAYS.items():
+            box = BlackBox(task.model, accelerate=accelerate)
             explainer = make_explainer(method, box, task.space, goal=task.goal, seed=seed)
             explainer.fit(task.X_train.iloc[fitted])
             started = time.process_time()
@@ -53,7 +54,7 @@ def look_at(name: str, seed: int) -> Iterator[dict[str, Any]]:
                 "seed": seed,
                 "rows": len(rows),
                 "method": method,
-                "way": str(way),
+                "way": way,
                 "found": result.found[:, 0].mean(),
                 "changes": result.sparsity[known, 0].mean(),
                 "fewest": best.changes[known].mean(),

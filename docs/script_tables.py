@@ -211,7 +211,7 @@ def against_treecf() -> str:
     cells = []
     for _, line in lines.iterrows():
         if isinstance(line.get("note"), str):
-            cells.append([line["model"], line["method"], line["note"], *[""] * 6])
+            cells.append([line["model"], line["method"], line["note"], *[""] * 7])
             continue
         proved = line["proved closest"] if np.isfinite(line["proved closest"]) else line["proved fewest"]
         kind = "closest" if np.isfinite(line["proved closest"]) else "fewest"
@@ -223,10 +223,13 @@ def against_treecf() -> str:
                 *(shown(line["ms a query"], "{:,.1f}"), shown(line["ms a single query"], "{:,.1f}")),
                 f"{kind}: {proved:.0%}" if np.isfinite(proved) else "",
                 wrong if np.isfinite(line["region points"]) else "",
+                f"{line['wrong certificates refused']:,.0f} of {line['wrong certificates']:,.0f}"
+                if np.isfinite(line["wrong certificates"])
+                else "",
             ]
         )
     headings = ["model", "method", "valid", "features changed", "L1", "CPU ms a query", "one by one", "proved"]
-    return markdown([*headings, "wrong points of regions"], cells)
+    return markdown([*headings, "wrong points of regions", "wrong certificates refused"], cells)
 
 
 def shown(value: float, form: str) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from relax_plugin.arrays import Array, Floats, Values
 from relax_plugin.certificates.allowed import allowed_of
 from relax_plugin.certificates.enumerated import thresholds_of, values_of
+from relax_plugin.certificates.intervals import out_of_reach
 from relax_plugin.certificates.native import Native, Said, hopeless, meets
 from relax_plugin.errors import CertificateError
 from relax_plugin.evaluation import metrics
@@ -79,7 +80,9 @@ def shown_again(question: Question, claim: str, changes: int, distance: float, m
         found = values_of(allowed, float(question.start[j]), None if cuts is None else cuts[j])
         if found is None:
             name = allowed.feature.name
-            return False, f"only recorded: the values of feature {name!r} cannot be gone through one by one"
+            return _by_intervals(
+                question, claim, changes, f"the values of feature {name!r} cannot be gone through one by one"
+            )
         options.append(found[0])
         complete &= found[1]
     most = question.asked.max_changes if question.asked is not None else len(options)
@@ -89,7 +92,8 @@ def shown_again(question: Question, claim: str, changes: int, distance: float, m
         tasks.append((changes, _nearer(question, options, distance)))
     needed = sum(_count(parts, size) for size, parts in tasks)
     if needed > most_rows:
-        return False, f"only recorded: it would take {needed} rows of the model, and {most_rows} are allowed"
+        why = f"it would take {needed} rows of the model, and {most_rows} are allowed"
+        return _by_intervals(question, claim, changes, why)
     asked = unruly = 0
     for size, parts in tasks:
         for batch in _batches(_sets(question.start, parts, size)):
@@ -105,6 +109,16 @@ def shown_again(question: Question, claim: str, changes: int, distance: float, m
         return False, f"only recorded: {unruly} rows meet the goal against a rule, and others like them may keep it"
     kind = "every row" if complete else "a row on each side of every threshold"
     return True, f"{kind} that could refute it was put to the model's own predict: {asked} rows"
+
+
+def _by_intervals(question: Question, claim: str, changes: int, why_not: str) -> tuple[bool, str]:
+    """What the intervals of a network show, where rows cannot be gone through one by one."""
+    how = None
+    if claim == "fewest":
+        allowed = allowed_of(question.space, question.asked)
+        told = question.model, question.space, allowed, question.start, question.goal, question.before, changes - 1
+        how = out_of_reach(*told)
+    return (False, f"only recorded: {why_not}") if how is None else (True, how)
 
 
 def _nearer(question: Question, options: list[Floats], distance: float) -> list[Floats]:

@@ -7,6 +7,8 @@ category counting 1. What was seen is in docs/results/treecf.csv, or where `--ou
 """
 
 import argparse
+import dataclasses
+import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,8 +21,11 @@ import torch
 import treecf
 from sklearn.ensemble import RandomForestClassifier
 
-from relax_plugin import FeatureSpace, Goal, ReLAX
+from relax_plugin import BlackBox, FeatureSpace, Goal, ReLAX
+from relax_plugin.certificates.checking import check
+from relax_plugin.certificates.words import SEAL, checksum
 from relax_plugin.datasets import load
+from relax_plugin.errors import CertificateError
 from relax_plugin.evaluation.tasks import load_task
 from relax_plugin.files import write_text
 from relax_plugin.trees.floor import floor
@@ -29,6 +34,7 @@ STORED = Path(__file__).resolve().parents[2] / "docs" / "results" / "treecf.csv"
 SINGLE = 12  # queries that are asked one by one
 POINTS = 10_000  # drawn from regions
 SECONDS = 2.0  # that treecf's exact search may take for a query
+WAYS = (("sparse", "sparse", None), ("closest", "closest", None), ("polished", "sparse", "polish"))
 MOST = 3  # changes up to which the floor is sought
 
 
@@ -124,6 +130,7 @@ def theirs(setting: Setting) -> Iterator[dict[str, Any]]:
         line = {"method": f"treecf, {backend}", **setting.judged(found), "ms a query": 1000 * seconds / len(rows)}
         if backend == "exact":
             line |= {"proved closest": proved, **their_regions(setting, explainer, rows, results, targets)}
+            line |= their_certificates(setting, explainer, results, targets)
         yield line
 
 
@@ -146,6 +153,78 @@ def their_regions(
         answers = setting.model.predict(pd.DataFrame(points, columns=setting.columns))
         wrong, asked = wrong + int((np.asarray(answers) == before).sum()), asked + many
     return {"region points wrong": wrong, "region points": asked, "ms a region": 1000 * seconds / len(rows)}
+
+
+def wrong_rows(setting: Setting, query: int, answer: Any) -> Iterator[Any]:
+    """Rows that are no counterfactuals: the query itself, and the answer with a number off its grid or its bounds."""
+    before = setting.test.iloc[query].to_numpy(dtype=float)
+    yield before
+    for feature in setting.space.features:
+        place = setting.columns.index(feature.name) if feature.name in setting.columns else None
+        if place is None or answer[place] == before[place]:
+            continue
+        moved = [feature.high + (feature.high - feature.low)] + [answer[place] + feature.step / 2] * bool(feature.step)
+        for value in moved:
+            row = np.array(answer, dtype=float)
+            row[place] = value
+            yield row
+
+
+def their_certificates(setting: Setting, explainer: Any, results: list[Any], targets: list[Any]) -> dict[str, Any]:
+    """How many certificates that treecf writes for wrong rows its own validator refuses."""
+    refused = asked = 0
+    for query, (result, target) in enumerate(zip(results, targets, strict=True)):
+        if not hasattr(result, "x_cf"):
+            continue
+        row = setting.test.iloc[query].to_numpy(dtype=float)
+        for wrong in wrong_rows(setting, query, result.x_cf):
+            told = explainer.certificate(row, dataclasses.replace(result, x_cf=wrong), target)
+            checked = explainer.check_certificate(json.loads(json.dumps(told)))
+            good = checked["model_match"] and checked["constraints_match"] and checked["verification_ok"]
+            refused, asked = refused + (not good), asked + 1
+    return {"wrong certificates refused": refused, "wrong certificates": asked}
+
+
+def our_certificates(setting: Setting, result: Any) -> dict[str, Any]:
+    """How many certificates are refused whose answers were replaced by wrong rows, with all else set to fit them."""
+    refused = asked = 0
+    rows = result.frame.set_index("query_id")[setting.columns]
+    for query in rows.index:
+        told = result.certificate(int(query))
+        for wrong in wrong_rows(setting, query, rows.loc[query].to_numpy(dtype=float)):
+            refused, asked = refused + _is_refused(_altered(setting, told, query, wrong), setting.model), asked + 1
+    return {"wrong certificates refused": refused, "wrong certificates": asked}
+
+
+def _altered(setting: Setting, told: dict[str, Any], query: int, wrong: Any) -> dict[str, Any]:
+    """A certificate that tells a wrong row, its own number of changes, distance and answer, under a right checksum."""
+    own = setting.test.iloc[[query]]
+    frame = pd.DataFrame([wrong], columns=setting.columns)
+    start, end = setting.space.values(own), setting.space.values(frame)
+    cells = zip(setting.columns, own.iloc[0].to_numpy(dtype=float), wrong, strict=True)
+    answer = [
+        [name, int(new) if new % 1 == 0 and own[name].dtype.kind in "iu" else new]
+        for name, old, new in cells
+        if new != old
+    ]
+    other = {
+        **{name: value for name, value in told.items() if name not in ("scores_after", SEAL)},
+        "claim": "found",
+        "word": f"best found within {told['rows']} model rows",
+        "answer": answer,
+        "after": np.asarray(setting.model.predict(frame)).tolist()[0],
+        "changes": int((start != end).sum()),
+        "distance": float(setting.space.distance(end, start)[0]),
+    }
+    return {**other, SEAL: checksum(other)}
+
+
+def _is_refused(told: dict[str, Any], model: Any) -> bool:
+    try:
+        check(told, model)
+    except CertificateError:
+        return True
+    return False
 
 
 def our_regions(setting: Setting, explainer: Any, result: Any) -> dict[str, Any]:
@@ -175,11 +254,15 @@ def our_regions(setting: Setting, explainer: Any, result: Any) -> dict[str, Any]
 
 
 def ours(setting: Setting) -> Iterator[dict[str, Any]]:
-    """Lines of ReLAX by both objectives, and of the floor."""
-    for objective in ("sparse", "closest"):
+    """Lines of ReLAX by both objectives, polished, and of the floor."""
+    for way, objective, accelerate in WAYS:
         explainer, fit = timed(
-            lambda objective=objective: ReLAX(
-                setting.model, setting.space, goal=Goal.flip(), objective=objective, seed=0
+            lambda objective=objective, accelerate=accelerate: ReLAX(
+                BlackBox(setting.model, accelerate=accelerate),
+                setting.space,
+                goal=Goal.flip(),
+                objective=objective,
+                seed=0,
             ).fit(setting.train)
         )
         result, seconds = timed(lambda explainer=explainer: explainer.explain(setting.test))
@@ -190,14 +273,14 @@ def ours(setting: Setting) -> Iterator[dict[str, Any]]:
             for i in range(min(SINGLE, len(setting.test)))
         ]
         line = {
-            "method": f"relax-global, {objective}",
+            "method": f"relax-global, {way}",
             **setting.judged(found),
             "ms a query": 1000 * seconds / len(found),
             "ms a single query": 1000 * float(np.median(single)),
             "fit seconds": fit,
         }
-        if objective == "sparse":
-            line |= our_regions(setting, explainer, result)
+        if way == "sparse":
+            line |= our_regions(setting, explainer, result) | our_certificates(setting, result)
         yield line
     best, seconds = timed(lambda: floor(setting.model, setting.space, setting.test, Goal.flip(), most_changes=MOST))
     known = best.changes >= 0

@@ -105,6 +105,9 @@ def test_a_false_claim_about_a_network_is_refused() -> None:
 def test_what_cannot_be_shown_again_says_whose_word_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     row = two_changes()
     checked = check(certified().certificate(row), model(), most_rows=0)
+    assert checked.proved and checked.checks[-1].startswith("the proof: intervals over ")
+    monkeypatch.setattr("relax_plugin.certificates.intervals.MOST_BOXES", 0)
+    checked = check(certified().certificate(row), model(), most_rows=0)
     assert not checked.proved and "not re-checked: the prover's bounds of the network" in checked.checks
     monkeypatch.setattr("relax_plugin.networks.subsets.MOST_SUBSETS", 0)  # so that a solver is asked
     explainer, result = explained()
