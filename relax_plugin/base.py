@@ -304,11 +304,11 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         return self.supports.why_not(blackbox, space)
 
     def _explain_batch(
-        self, values: Values, rows: Rows, goal: Goal, limits: Limits, n: int, besides_query: bool
+        self, values: Values, rows: Rows, goal: Goal, limits: Limits, n: int, besides_query: bool, by_trees: bool = True
     ) -> Counterfactuals:
-        started, blackbox = time.perf_counter(), self.blackbox_
-        asked = blackbox.rows_asked
-        before = blackbox.confirm(rows) if len(values) else blackbox.ask(values)
+        started, blackbox, asked = time.perf_counter(), self.blackbox_, self.blackbox_.rows_asked
+        expected = blackbox.expected(values) if by_trees and goal.by_labels else None
+        before = expected or (blackbox.confirm(rows) if len(values) else blackbox.ask(values))
         spent = np.full(len(values), (blackbox.rows_asked - asked) // max(len(values), 1), dtype=np.int64)
         further = [replace(one, blackbox=one.blackbox.over(self.space_), model=blackbox) for one in self.further_]
         problem = Problem(
@@ -334,7 +334,10 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
             return self._generate(part, n, np.random.default_rng(int(self.seed)))
 
         batch = Batch.of(problem, offer, plausible, strict=wanted is not None and wanted.strict)
-        result = batch.answered(rows, n, besides_query, started)
+        result = replace(batch, expected=expected is not None).answered(rows, n, besides_query, started)
+        if result is None:  # the trees were wrong about a query: what the model itself says to them counts
+            result = self._explain_batch(values, rows, goal, limits, n, besides_query, by_trees=False)
+            result.rows_queried += problem.spent
         result.detectors = Detectors(self.training_rows_, wanted or Plausibility())
         return result
 

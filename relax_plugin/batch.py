@@ -39,12 +39,16 @@ class Batch:
         Tried in turn, before whatever the problem allows.
     plausible : PlausibleRows, optional
         By which answers are told to be implausible, if implausible ones may be delivered.
+    expected : bool
+        Whether what the model says to the queries is only expected of its trees: their labels are confirmed with those
+        of the answers, in one call.
     """
 
     problem: Problem
     offer: Offer
     preferred: Sequence[Preference] = ()
     plausible: PlausibleRows | None = None
+    expected: bool = False
 
     @classmethod
     def of(cls, problem: Problem, offer: Offer, plausible: PlausibleRows | None, strict: bool) -> "Batch":
@@ -58,9 +62,12 @@ class Batch:
             return cls(problem.under(plausible), offer, preferred)
         return cls(problem, offer, [*preferred, Preference(plausible, np.arange(len(problem)))], plausible)
 
-    def answered(self, rows: Rows, n: int, besides_query: bool, started: float) -> Counterfactuals:
-        """The verdict on what the method offers; `rows` are the queries in the user's dtypes."""
-        verdict, blackbox = Verdict(self.problem, rows, n, besides_query), self.problem.blackbox
+    def answered(self, rows: Rows, n: int, besides_query: bool, started: float) -> Counterfactuals | None:
+        """The verdict on what the method offers; `rows` are the queries in the user's dtypes.
+
+        None if the model says something else to a query than was expected: then nothing of this counts.
+        """
+        verdict, blackbox = Verdict(self.problem, rows, n, besides_query, self.expected), self.problem.blackbox
         problem = self.problem.besides_query() if besides_query else self.problem
         if problem.also and not besides_query:
             problem = problem.still_missed(verdict.already)
@@ -71,6 +78,8 @@ class Batch:
             missed = np.union1d(missed, verdict.attempts_that_meet_the_goal(open_))
             with blackbox.asking_strictly():
                 missed = verdict.decide(missed, self._offered(problem, missed, n))
+        if not verdict.queries_are_as_expected():
+            return None
         verdict.say_why_missed(missed)
         return verdict.counterfactuals(time.perf_counter() - started)
 

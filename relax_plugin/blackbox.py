@@ -52,8 +52,10 @@ class BlackBox:
     task : "auto", "classification" or "regression"
     accelerate : "auto" or "polish", optional
         Small batches are answered by the arrays of a tree ensemble (`trees/`) in place of its library, if those agree
-        with it on the rows of `learn`. Rows count as before, and what is delivered is confirmed by the model itself.
-        With "polish" answers are moved, too, to the fewest changes and the least distance that the trees allow.
+        with it on the rows of `learn`. Rows count as before. What is delivered is confirmed by the model's own
+        `predict`, in one call with the queries; probabilities beside it are those of the arrays, unless a goal is
+        about them. With "polish" answers are moved, too, to the fewest changes and the least distance that the trees
+        allow.
     """
 
     def __init__(
@@ -252,6 +254,18 @@ class BlackBox:
         output, scores = trees.read(values, by_predict=self.strict)
         times = self.rows_per_question
         self.books.enter(rows=len(values) * times, calls=times, seconds=time.perf_counter() - started)
+        return Answer(output, scores)
+
+    def expected(self, values: Values) -> Answer | None:
+        """What trees that answer in the place of the model say, the class as `predict` would; None if none do.
+
+        It is believed until `confirm` tells what the model itself says to the label.
+        """
+        if self.trees is None or not self.labels_apart or len(values) == 0 or not self.trees.knows(values):
+            return None
+        started = time.perf_counter()
+        output, scores = self.trees.read(values, by_predict=True)
+        self.books.enter(rows=len(values), calls=1, seconds=time.perf_counter() - started)
         return Answer(output, scores)
 
     def confirm(self, rows: Rows, known: Floats | None = None) -> Answer:

@@ -50,6 +50,11 @@ class Goal:
         if self.kind == "between":
             self._check_range()
 
+    @property
+    def by_labels(self) -> bool:
+        """Whether labels alone tell that it is met."""
+        return self.kind in ("flip", "to") and self.min_probability is None and self.raise_by is None
+
     def _check_labels(self) -> None:
         for label in self.label if isinstance(self.label, tuple) else (self.label,):
             if not isinstance(label, Hashable) or label is None:

@@ -1,8 +1,10 @@
 """Verdict: the one place where validity is decided. Methods propose, the model's own `predict` disposes."""
 
+from typing import Any
+
 import numpy as np
 
-from relax_plugin.arrays import Array, Booleans, Integers, Values
+from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 from relax_plugin.blackbox import Answer
 from relax_plugin.features import Rows
 from relax_plugin.problem import Problem, Proposals
@@ -17,11 +19,16 @@ class Verdict:
     A proposal is *found* if the model's answer to the delivered row, after rounding and casting, meets the goal, the
     row keeps every constraint, and it differs from those found before it. What is judged are the cells as the user
     gets them: they are read back from the delivered rows. A query that meets its goal already is its own answer,
-    unless others are wanted `besides_query`.
+    unless others are wanted `besides_query`. What the model says to the queries may be no more than `expected`: then
+    its own labels are asked for with those of the proposals.
     """
 
-    def __init__(self, problem: Problem, rows: Rows, n: int, besides_query: bool = False) -> None:
+    def __init__(
+        self, problem: Problem, rows: Rows, n: int, besides_query: bool = False, expected: bool = False
+    ) -> None:
         self.problem, self.rows = problem, rows
+        self.by_trees, self.mistaken = expected, False
+        self.unconfirmed = np.arange(len(problem) if expected else 0)
         self.already = problem.goal.met(problem.before) & (not besides_query)
         if problem.also and self.already.any():
             asked = np.flatnonzero(self.already)
@@ -87,14 +94,43 @@ class Verdict:
         Scores that the method has handed on hold for the cells it proposed, and are asked for where others came back.
         """
         blackbox, space, values = self.problem.blackbox, self.problem.space, self.proposals.values[query, slot]
-        delivered = space.restore(values, taken(self.rows, query), self.problem.start[query])
+        asked, start, number = np.concatenate([query, self.unconfirmed]), self.problem.start, len(query)
+        both = np.concatenate([values, start[self.unconfirmed]])
+        every: Any = space.restore(both, taken(self.rows, asked), start[asked])
+        delivered = every[:number]
         read = space.values(delivered)
-        known = np.full((len(query), 1), np.nan)
-        if self.proposals.scores is not None and blackbox.trees is None:  # which answer in the place of the model
+        known = np.full((number, 1), np.nan)
+        if self.proposals.scores is not None and (self.by_trees or blackbox.trees is None):
             known = np.where((read == values).all(axis=1)[:, None], self.proposals.scores[query, slot], np.nan)
         unknown = np.isnan(known).any(axis=1)
         self.problem.charge(query, 1 + (blackbox.labels_apart & unknown))
-        return read, blackbox.confirm(delivered, known), self.problem.holds_for_all(delivered, query)
+        if self.by_trees and unknown.any():
+            told = blackbox.expected(read[unknown])
+            if told is not None and told.scores is not None:
+                known[unknown] = told.scores
+        answer = blackbox.confirm(every, self._with_scores_of_queries(known))
+        self._compare(answer.take(slice(number, None)))
+        return read, answer.take(slice(number)), self.problem.holds_for_all(delivered, query)
+
+    def queries_are_as_expected(self) -> bool:
+        """Whether the model's own labels of all queries are those that were expected of its trees."""
+        if len(self.unconfirmed):
+            rows = taken(self.rows, self.unconfirmed)
+            self._compare(self.problem.blackbox.confirm(rows, self._with_scores_of_queries(np.zeros((0, 1)))))
+        return not self.mistaken
+
+    def _with_scores_of_queries(self, known: Floats) -> Floats:
+        """The known scores of proposals, and behind them those of the queries that are still to be confirmed."""
+        scores = self.problem.before.scores
+        if len(self.unconfirmed) == 0 or scores is None:
+            return known
+        return np.concatenate([np.broadcast_to(known, (len(known), scores.shape[1])), scores[self.unconfirmed]])
+
+    def _compare(self, answer: Answer) -> None:
+        """See whether these answers to the queries still to be confirmed are the expected ones."""
+        self.mistaken |= bool((answer.output != self.problem.before.output[self.unconfirmed]).any())
+        self.problem.charge(self.unconfirmed, 1)
+        self.unconfirmed = self.unconfirmed[:0]
 
     def say_why_missed(self, queries: Integers) -> None:
         """Note that what was proposed for these queries does not meet the goal: the model may have changed its mind."""

@@ -330,7 +330,7 @@ TESTED_BY = {
     "test_packaging": [""],
     "trees/test_boosters": ["trees.histograms"],
     "trees/test_ensemble": ["trees.readers"],
-    "trees/test_floor": ["trees.aims", "trees.cells", "trees.grid_boxes", "trees.subset_grid"],
+    "trees/test_floor": ["trees.aims", "trees.grid_boxes", "trees.subset_grid"],
     "trees/test_pipelines": ["trees.over_values", "trees.reading"],
     "whatif/test_app": ["whatif.question"],
     "whatif/test_session": ["whatif.answer", "whatif.form"],

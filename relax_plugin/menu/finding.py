@@ -10,6 +10,7 @@ import numpy as np
 from relax_plugin.arguments import whole_number
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.base import CounterfactualExplainer, fitted
+from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import InputError
 from relax_plugin.features import Bounds, Rows
 from relax_plugin.goal import Goal
@@ -21,8 +22,10 @@ from relax_plugin.menu.proved import proved_sets, trees_of
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.results import taken
 from relax_plugin.table.tables import pandas_or_array
+from relax_plugin.trees.fast import fast_trees
 
 MOST_SETS = 5000  # of features, in one menu
+CHECKED = 32  # rows, by which it is seen whether trees answer as the model does
 
 
 class SetSearch(CounterfactualExplainer):
@@ -43,6 +46,8 @@ class SetSearch(CounterfactualExplainer):
         other.__dict__.update(copy.copy(learned))
         other.also, other.sets_ = explainer.also, sets
         other.possible_, other.closest_ = np.ones(len(sets), dtype=bool), np.zeros(len(sets), dtype=bool)
+        if explainer.blackbox_.trees is None and hasattr(explainer, "known_"):
+            other.blackbox_ = _with_trees(explainer.blackbox_, *explainer.known_)
         return other
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
@@ -121,6 +126,17 @@ def find_menu(
         already=bool(already.any()),
         rows_queried=int(result.rows_queried.sum()),
     )
+
+
+def _with_trees(blackbox: BlackBox, values: Values, answer: Answer) -> BlackBox:
+    """The black box with the arrays of its trees, which prove a menu: they may as well answer in the model's place.
+
+    They do if they agree with it on some rows that it was asked; its own `predict` confirms what a menu has.
+    """
+    other, told = blackbox.for_call(), answer.take(slice(CHECKED))
+    asked = values[:CHECKED], told.output, told.scores
+    other.trees = fast_trees(blackbox.model, blackbox.space, blackbox.classes, *asked) if blackbox.space else None
+    return other
 
 
 def _free(

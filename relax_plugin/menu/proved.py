@@ -21,8 +21,10 @@ def trees_of(problem: Problem, most: int) -> Trees | None:
     """The trees by which sets of up to so many features can be proved; None if the model or the question is another."""
     if most > MOST_CHANGES or problem.also or vanishing(problem.space, problem.limits):
         return None
+    quick = problem.blackbox.trees
     try:
-        trees = read_trees(problem.blackbox.model, problem.space)
+        known = quick is not None and not quick.trees.unknown(problem.start[:1]).any()
+        trees = quick.trees if quick is not None and known else read_trees(problem.blackbox.model, problem.space)
     except UnsupportedError:
         return None
     if trees.unknown(problem.start[:1]).any():

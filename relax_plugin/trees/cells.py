@@ -16,6 +16,8 @@ from relax_plugin.features import FeatureSpace
 from relax_plugin.limits import SHORT_FLOATS, Limits
 from relax_plugin.trees.ensemble import Trees
 
+COUNTED = 12  # cells up to which sets of them are found by counting
+
 
 @dataclass(frozen=True)
 class Sets:
@@ -31,12 +33,28 @@ class Sets:
     @classmethod
     def of(cls, met: Booleans, costs: Floats) -> "Sets":
         """Of the cells that meet each leaf, and what each cell costs each query."""
-        inside, which = np.unique(met, axis=0, return_inverse=True)
+        inside, which = distinct_rows(met)
         least = np.where(inside, costs[:, None, :], np.inf).min(axis=2, initial=np.inf)
         edge = np.diff(np.pad(inside, ((0, 0), (1, 1))).astype(np.int8), axis=1)
         owner, first = np.nonzero(edge == 1)
         begins = np.searchsorted(owner, np.arange(len(inside) + 1))
-        return cls(which.ravel(), inside, least, first, np.nonzero(edge == -1)[1] - 1, begins)
+        return cls(which, inside, least, first, np.nonzero(edge == -1)[1] - 1, begins)
+
+
+def distinct_rows(met: Booleans) -> tuple[Booleans, Integers]:
+    """The rows of a table of booleans, each once and in order, and which of them each row is.
+
+    Of few columns a row is a number, which is found by counting; sorting all leaves of a forest takes far longer.
+    """
+    width = met.shape[1]
+    if width > COUNTED:
+        inside, which = np.unique(met, axis=0, return_inverse=True)
+        return inside, which.ravel()
+    bits = 1 << np.arange(width)[::-1]
+    code = met @ bits
+    there = np.zeros(1 << width, dtype=bool)
+    there[code] = True
+    return np.flatnonzero(there)[:, None] & bits != 0, (np.cumsum(there) - 1)[code]
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ Link = Literal["identity", "sigmoid", "softmax"]
 
 CHUNK_CELLS = 4_000_000  # rows times trees that are walked side by side: bounds the memory
 BEYOND = 2.0**128  # the first number that float32 has no more
+FEW_SCORES = 64  # up to which they are added up in one call, with all that is on the way to them
 LOWEST = np.iinfo(np.int64).min
 REACHES = (2, 1 << 8, 1 << 32)  # floats around a guess within which the sought one is looked for first
 
@@ -221,8 +222,12 @@ class Trees:
         if not self.additive:
             return self._median(self.leaf_scores[leaves, 0])
         total = np.tile(self.base, (len(leaves), 1))
-        for reached in leaves.T:  # one tree after the other: another order of additions may round to another answer
-            total += self.leaf_scores[reached]
+        # One tree after the other: another order of additions may round to another answer.
+        if total.size <= FEW_SCORES:
+            total = np.add.accumulate(np.concatenate([total[None], self.leaf_scores[leaves.T]]), axis=0)[-1]
+        else:
+            for reached in leaves.T:
+                total += self.leaf_scores[reached]
         return total if self.divisor == 1.0 else total / total.dtype.type(self.divisor)
 
     def _median(self, answers: Floats) -> Floats:

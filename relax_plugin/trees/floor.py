@@ -18,7 +18,7 @@ from relax_plugin.errors import GoalError, InputError, NotFittedError, Unsupport
 from relax_plugin.features import Bounds, FeatureSpace, Rows
 from relax_plugin.goal import BoundGoal, Goal
 from relax_plugin.limits import Limits
-from relax_plugin.results import Counterfactuals
+from relax_plugin.results import Counterfactuals, taken
 from relax_plugin.rules.kept import KeptRules
 from relax_plugin.trees.aims import aim_at
 from relax_plugin.trees.cells import Cells
@@ -118,26 +118,34 @@ def floor(
     if len(values) == 0:
         empty = np.empty(0, dtype=np.int64)
         return Floor(empty, np.empty(0), values, empty, np.empty(0, dtype=bool))
+    unknown = trees.unknown(values)
+    by_trees = (goal is None or goal.by_labels) and blackbox.labels_apart and not unknown.any()
+    if by_trees and blackbox.classes is None:
+        blackbox.classes = blackbox.reader.classes(None)
     if blackbox.classes is None:
         blackbox.learn(values)
-    before = blackbox.confirm(rows)
+    before = _expected(trees, values) if by_trees else blackbox.confirm(rows)
     known = trees.decision.classes
     same = np.array_equal(np.asarray(known), np.asarray(blackbox.classes))  # of a regressor None
-    known_rows = ~trees.unknown(values)
-    if not same or not np.allclose(trees.labels(values[known_rows]), before.output[known_rows], rtol=1e-6):
-        name = type(blackbox.model).__name__
-        raise UnsupportedError(f"skipped because the trees read from the {name} do not answer as it does.")
+    if not same or not (by_trees or np.allclose(trees.labels(values[~unknown]), before.output[~unknown], rtol=1e-6)):
+        raise _other_answers(blackbox)
     if goal is None and blackbox.task == "regression":
         raise GoalError("a regressor needs a goal: Goal.shift(delta) or Goal.between(low, high).")
     bound = (goal or Goal.flip()).bind(blackbox, before)
     already, hopeless = bound.met(before), bound.impossible(before) != ""
     found = _search(trees, blackbox, space, limits, values, bound, most, already, hopeless)
     changed = np.flatnonzero(found.changes > 0)
-    if len(changed) == 0:
+    queries = np.arange(len(values) if by_trees else 0)  # what was expected of them is confirmed too, in the same call
+    asked = np.concatenate([changed, queries])
+    if len(asked) == 0:
         return found
     # Whatever the trees say, the model's own answer to the row as it would be delivered decides.
-    picked = rows[changed] if isinstance(rows, np.ndarray) else rows.iloc[changed]
-    answer = blackbox.confirm(space.restore(found.values[changed], picked))
+    made, picked = np.concatenate([found.values[changed], values[queries]]), taken(rows, asked)
+    told = _expected(trees, made).scores if by_trees else None
+    answer = blackbox.confirm(space.restore(made, picked), told)
+    if by_trees and not np.array_equal(answer.output[len(changed) :], before.output):
+        raise _other_answers(blackbox)
+    answer = answer.take(slice(len(changed)))
     wrong = changed[~bound.take(changed).met(answer)]
     found.proved[wrong] = 0
     # A row that breaks a rule is no counterfactual; that none has fewer changes is true all the same.
@@ -262,6 +270,17 @@ def _answer(trees: Trees, blackbox: BlackBox, space: FeatureSpace, goal: BoundGo
     if goal.wanted is None:
         return Answer(trees.decided(scores))
     return Answer(trees.decided(scores), trees.linked(scores).astype(np.float64))
+
+
+def _expected(trees: Trees, values: Values) -> Answer:
+    """What a classifier's trees say."""
+    scores = trees.scores(values)
+    return Answer(trees.decided(scores), trees.linked(scores).astype(np.float64))
+
+
+def _other_answers(blackbox: BlackBox) -> UnsupportedError:
+    name = type(blackbox.model).__name__
+    return UnsupportedError(f"skipped because the trees read from the {name} do not answer as it does.")
 
 
 def _bound(model: Any, space: FeatureSpace) -> BlackBox:

@@ -29,7 +29,7 @@ def test_changed_cells_come_answer_by_answer_in_the_order_of_the_features():
     assert told == [
         ChangedCell(1, 0, "age", 30, 25),
         ChangedCell(1, 0, "home", "rent", "own"),
-        ChangedCell(1, 1, "job", "job_b", "job_a"),
+        ChangedCell(1, 1, "job", "b", "a"),
         ChangedCell(3, 0, "age", 50, 40),
     ]
     assert [type(cell.before) for cell in told] == [int, str, str, int]

@@ -118,3 +118,52 @@ def test_large_batches_and_unknown_categories_are_asked_of_the_library():
 def test_only_auto_is_known():
     with pytest.raises(InputError, match="accelerate is True"):
         BlackBox(MODELS["forest"], accelerate=True)
+
+
+def explained(query, goal=None):
+    """What an accelerated explainer says to one row, and what it called of the model.
+
+    The model says the opposite of its trees where `a` is 99, which no training row has.
+    """
+    model, calls = RandomForestClassifier(25, random_state=0).fit(ROWS, KINDS > 0), []
+    predict, predict_proba = model.predict, model.predict_proba
+
+    def watched_predict(X):
+        own = calls.copy()
+        told = predict(X)
+        calls[:] = [*own, ("predict", len(X))]  # and not what it asks itself
+        return np.where(np.asarray(X)[:, 0] == 99.0, ~told, told)
+
+    def watched_probabilities(X):
+        calls.append(("predict_proba", len(X)))
+        return predict_proba(X)
+
+    model.predict, model.predict_proba = watched_predict, watched_probabilities
+    explainer = make_explainer("surrogate-search", BlackBox(model, accelerate="auto"), goal=goal).fit(ROWS)
+    assert explainer.blackbox_.trees is not None
+    calls.clear()
+    result = explainer.explain(query)
+    return model, result, calls.copy()
+
+
+def test_query_and_answer_are_confirmed_by_one_call_of_predict():
+    model, result, calls = explained(ROWS[:1])
+    assert result.found.all()
+    assert calls == [("predict", 2)]
+    assert model.predict(result.frame[list(ROWS)]).tolist() == result.after[:, 0].tolist()
+    assert model.predict(ROWS[:1]).tolist() == result.before.tolist()
+    np.testing.assert_allclose(result.scores_before, model.predict_proba(ROWS[:1]), atol=1e-6)
+    np.testing.assert_allclose(result.scores_after[:, 0], model.predict_proba(result.frame[list(ROWS)]), atol=1e-6)
+
+
+def test_a_query_that_needs_no_answer_is_confirmed_too():
+    label = bool(explained(ROWS[:1])[1].before[0])
+    _, result, calls = explained(ROWS[:1], Goal.to(label))
+    assert result.status[0, 0] == "the query meets the goal already"
+    assert calls == [("predict", 1)]
+
+
+def test_the_model_has_the_last_word_on_a_query_that_its_trees_are_wrong_about():
+    model, result, calls = explained(ROWS[:1].assign(a=99.0))
+    assert len(calls) > 1
+    assert result.before.tolist() == model.predict(ROWS[:1].assign(a=99.0)).tolist()
