@@ -210,7 +210,8 @@ class Translation(FeatureArrays):
         cells, codes = self._category_cells[j], values.astype(np.int64)
         if cells is None or (codes >= len(cells)).any():
             return column_of(self.features[j], values, self._foreign(j))
-        return pd.Series(cells.take(codes), dtype=cells.dtype)
+        column: pd.Series[Any] = pd.Series(cells.take(codes), dtype=cells.dtype)
+        return column
 
     @cached_property
     def _category_cells(self) -> list[Any]:
