@@ -90,8 +90,6 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         self.plausible = plausible
         self.seed = seed
 
-    # What a method fills in.
-
     @abstractmethod
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         """Learn from the training rows."""
@@ -106,8 +104,6 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
     def _most_fit_rows(self) -> int | None:
         """Model rows that `fit` may spend at most; None: as many as the method needs."""
         return None
-
-    # The contract.
 
     def fit(self, X: Rows, y: None = None) -> Self:
         """Prepare for explaining: learn the space and the model's classes, and whatever the method learns.

@@ -20,7 +20,7 @@ from relax_plugin.table.conversion import (
     plain_numbers,
     refuse_category,
 )
-from relax_plugin.table.feature_arrays import FeatureArrays
+from relax_plugin.table.feature_arrays import NOTHING_FOREIGN, FeatureArrays
 from relax_plugin.table.one_hot import codes_of_group, columns_of_group
 from relax_plugin.table.tables import Rows, array_with_cells, as_array, as_frame, pandas_or_array, with_cells
 from relax_plugin.table.vocabulary import Foreign, is_missing
@@ -156,14 +156,14 @@ class Translation(FeatureArrays):
         moved = values != start
         if self.is_plain:
             some = np.flatnonzero(moved.any(axis=0))
-            return moved, {int(j): column_of(self.features[j], values[moved[:, j], j], self._foreign(j)) for j in some}
+            return moved, {int(j): self._column(int(j), values[moved[:, j], j]) for j in some}
         place = {name: at for at, name in enumerate(self.columns)}
         changed, new = np.zeros((len(values), len(self.columns)), dtype=bool), {}
         for j in np.flatnonzero(moved.any(axis=0)):
             feature, codes = self.features[j], values[moved[:, j], j]
             if not feature.columns:
                 changed[:, place[feature.name]] = moved[:, j]
-                new[place[feature.name]] = column_of(feature, codes, self._foreign(j))
+                new[place[feature.name]] = self._column(int(j), codes)
                 continue
             before = columns_of_group(feature, start[moved[:, j], j], self._foreign(j))
             for name, after in columns_of_group(feature, codes, self._foreign(j)).items():
@@ -188,7 +188,8 @@ class Translation(FeatureArrays):
         if len(self._numbers) == 1 and (self.container == "frame" or self.array_dtype in map(str, self._numbers)):
             cells = self.model_array(values)
             return pd.DataFrame(cells, columns=self._index, copy=False) if self.container == "frame" else cells
-        frame = pd.DataFrame(self._columns_of(values))
+        columns = self._columns_of(values)  # without indices, which pandas would join; but text of objects stays so
+        frame = pd.DataFrame({name: own if own.dtype == object else own.array for name, own in columns.items()})
         return frame if self.container == "frame" else as_array(frame, np.dtype(self.array_dtype))
 
     def _columns_of(self, values: Values) -> dict[Hashable, "pd.Series[Any]"]:
@@ -201,8 +202,25 @@ class Translation(FeatureArrays):
             if feature.columns:
                 made |= columns_of_group(feature, values[:, j], self._foreign(j))
             else:
-                made[feature.name] = column_of(feature, values[:, j], self._foreign(j))
+                made[feature.name] = self._column(j, values[:, j])
         return {name: made[name] for name in self.columns}
+
+    def _column(self, j: int, values: Floats) -> "pd.Series[Any]":
+        """Values of a feature as a column in its dtype: categories are picked from a list that is made once."""
+        cells, codes = self._category_cells[j], values.astype(np.int64)
+        if cells is None or (codes >= len(cells)).any():
+            return column_of(self.features[j], values, self._foreign(j))
+        column: pd.Series[Any] = pd.Series(cells.take(codes), dtype=cells.dtype)
+        return column
+
+    @cached_property
+    def _category_cells(self) -> list[Any]:
+        """All categories of each feature in its dtype; None of numbers, and where cells need a closer look."""
+        plain = [f.kind == "categorical" and not (f.carried or f.columns or f.vanishable) for f in self.features]
+        return [
+            column_of(f, np.arange(len(f.categories), dtype=np.float64), NOTHING_FOREIGN).array if own else None
+            for f, own in zip(self.features, plain, strict=True)
+        ]
 
     def columns_of(self, values: Values, names: Iterable[Hashable]) -> pd.DataFrame:
         """Some columns of rows, in the dtypes of the training rows; a one-hot group by its name is its category."""
