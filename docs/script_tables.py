@@ -113,15 +113,16 @@ def large_tables() -> str:
         own = [line["effort"], f"{line['rows']:,}", by, f"{line['at work']:.2f}", f"{line['solved']:.4f}"]
         paces = [f"{line[name]:,.0f}" for name in ("rows a CPU second", "rows a second")]
         memory = [f"{line[name]:,.0f}" for name in ("MiB of a worker", "MiB of the largest")]
-        cells.append([*own, *paces, *memory, f"{line['load']:.1f}", line["measured"][:10]])
+        told_of = [*own, *paces, *memory, f"{line['load']:.1f}", line["measured"][:10]]
+        cells.append(["not noted" if cell == "nan" else cell for cell in told_of])
     headings = ["effort", "rows", "by", "at work", "solved", "rows a CPU second", "rows a second"]
     headings += ["MiB of a worker", "MiB of the largest process", "load", "measured"]
     told = (
         f"wave2/xgb with `--plausible no` on {', '.join(lines['machine'].unique())}, from the begin of the first part "
-        "to the end of the last. *At work* is how many of the processes had a part, on the mean. Rows a second are of "
-        "the clock: where the load is above the number of cores, others had most of the machine, and more processes "
-        "cannot be quicker; rows a CPU second of one process, times those at work, are the rows a second of a machine "
-        "with a core for each."
+        "to the end of the last; the first part of a process loads the explainer too, which small tables show. *At "
+        "work* is how many of the processes had a part, on the mean. Rows a second are of the clock: where the load is "
+        "above the number of cores, others had most of the machine, more processes cannot be quicker, and rows a CPU "
+        "second tell more. A run without a load was ended from outside: its line is about the parts that it had noted."
     )
     return f"{told}\n\n{markdown(headings, cells)}\n\n{_larger_by_search(lines)}"
 
