@@ -92,7 +92,7 @@ def field_pairs(rows: pd.DataFrame) -> str:
 
 
 def behind(rows: pd.DataFrame) -> dict[str, dict[str, list[str]]]:
-    """By score and task the methods of others that are better than ReLAX there, query by query."""
+    """By score and task the methods but variants of ReLAX that are better than it there, query by query."""
     found: dict[str, dict[str, list[str]]] = {}
     for score in (score for score in SCORES if score.name in COMPARED):
         tasks: dict[str, list[str]] = {task: [] for task in dict.fromkeys(rows["task"])}
@@ -110,7 +110,8 @@ def field_in_short(rows: pd.DataFrame) -> str:
     for score in SCORES:
         means = ranked(by_task(rows, score), high=score.high).mean().sort_values()
         place = int((means < means[OURS] - 1e-9).sum()) + 1
-        places.append(f"{score.name} {place} ({means[OURS]:.1f})")
+        shared = ", shared" if int((abs(means - means[OURS]) <= 1e-9).sum()) > 1 else ""
+        places.append(f"{score.name} {place}{shared} ({means[OURS]:.1f})")
     methods = len(ranked(by_task(rows, SCORES[1]), high=False).columns)
     tasks = rows["task"].nunique()
     lines = [
@@ -118,7 +119,8 @@ def field_in_short(rows: pd.DataFrame) -> str:
         f"{rows['instance'].max() + 1} queries each (`relax-plugin bench --suite field`). Among the {methods} methods "
         f"that apply to every task the place of `{OURS}` and, in brackets, its mean rank: {', '.join(places)}; two "
         f"mean ranks that differ by less than {critical_difference(methods, tasks):.1f} may do so by chance. Query by "
-        "query, methods of others are better than it here:"
+        f"query, {_never_parted(rows)}, and other methods are better than it here, by more than two standard errors, "
+        "not corrected for so many comparisons:"
     ]
     late = rows[rows["state"].isin(["timed out", "crashed"])]["method"].value_counts()
     for name, where in behind(rows).items():
@@ -128,6 +130,16 @@ def field_in_short(rows: pd.DataFrame) -> str:
         told = ", ".join(f"`{method}` {count}" for method, count in late.items())
         lines.append(f"- Runs that timed out or crashed, and so count as unsolved: {told}.")
     return "\n".join([lines[0], "", *lines[1:]])
+
+
+def _never_parted(rows: pd.DataFrame) -> str:
+    """Which methods ReLAX is tied with on every task by every score that is compared."""
+    alike = []
+    for other in (str(name) for name in dict.fromkeys(rows["method"]) if name != OURS):
+        found = [one for score in SCORES if score.name in COMPARED for one in paired(rows, OURS, other, score)]
+        if len(found) == len(COMPARED) * rows["task"].nunique() and all(one.outcome == "tied" for one in found):
+            alike.append(f"`{other}`")
+    return f"nothing parts it from {', '.join(alike)}" if alike else "every method is parted from it somewhere"
 
 
 def field_run(rows: pd.DataFrame) -> str:

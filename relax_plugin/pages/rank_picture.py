@@ -10,7 +10,7 @@ import pandas as pd
 
 from relax_plugin.evaluation.ranks import critical_difference, groups
 
-WIDTH, LEFT, LINE, TOP = 720.0, 190.0, 18.0, 64.0  # of the picture, of the names at each side, of a name, of the axis
+WIDTH, LEFT, LINE, TOP = 820.0, 235.0, 18.0, 64.0  # of the picture, of the names at each side, of a name, of the axis
 BARS = 7.0  # between two bars
 INK, PAPER = "#333333", "#FFFFFF"
 
