@@ -23,6 +23,7 @@ from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.agent.history import ROW_OF_HISTORY, History
 from relax_plugin.agent.kept_rows import middle_row, read_rows, written_rows
 from relax_plugin.agent.pdqn import Agent
+from relax_plugin.arrays import Values
 from relax_plugin.base import real_number, whole_number
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.errors import InputError, ReLAXError, SavedFileError
@@ -43,6 +44,7 @@ FORMAT = "relax_plugin.ReLAX"
 # 2 added the world model, 3 a checksum; 4, 7, 8 have other settings; 5 added training rows, 6 trees, 9 cells, 10 how
 # many further models there were.
 VERSION = 10
+ASKED_ROWS = 32  # training rows of a file that the given model is asked about when it is read
 WORLD = "world."  # begins the names of the world model's tensors
 KINDS_OF_NUMBERS = frozenset({"torch.float32", "torch.float64", "torch.int64", "torch.uint8"})
 PLAIN_PARAMETERS = (
@@ -188,7 +190,7 @@ def _restored(cls: type[Explainer], header: dict[str, Any], tensors: Tensors, mo
     explainer = cls(model, space, goal=goal, config=config, plausible=plausible, **header["parameters"])
     explainer._check_parameters()
     explainer.space_, explainer.goal_, explainer.config_ = space, goal, config
-    explainer.blackbox_ = _blackbox(model, space, header["model"])
+    explainer.blackbox_ = _blackbox(model, space, header["model"], neighbours.rows[:ASKED_ROWS])
     goal.check(explainer.blackbox_)
     gap_scale = real_number("gap_scale", header["gap_scale"], np.finfo(np.float64).tiny, np.finfo(np.float64).max)
     changes = int(real_number("changes", whole_number("changes", header["changes"], 1), 1, len(space)))
@@ -273,13 +275,13 @@ def _text(name: str, value: Any) -> str:
     return value
 
 
-def _blackbox(model: Any, space: FeatureSpace, saved: dict[str, Any]) -> BlackBox:
+def _blackbox(model: Any, space: FeatureSpace, saved: dict[str, Any], rows: Values) -> BlackBox:
     """The model as a BlackBox that answers as the one the explainer was fitted to, or a refusal."""
     blackbox = model.bound_to(space) if isinstance(model, BlackBox) else BlackBox(model, space, task=saved["task"])
-    # One row shows what this model answers, but not how to read it: a logit may look like a probability.
+    # A few rows show what this model answers, but not how to read it: a logit may look like a probability.
     if saved["gives_probabilities"] is not None and hasattr(blackbox.reader, "gives_probabilities"):
         blackbox.reader.gives_probabilities = bool(saved["gives_probabilities"])
-    blackbox.learn(middle_row(space))
+    blackbox.learn(rows if len(rows) else middle_row(space))  # one row cannot show whether arrays or trees say the same
     own = None if blackbox.classes is None else blackbox.classes.tolist()
     if blackbox.task != saved["task"] or blackbox.has_scores != saved["has_scores"]:
         raise SavedFileError("the model answers otherwise than the one this explainer was fitted to; fit a new one.")

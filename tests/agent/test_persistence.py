@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from reference.tiny import QUICK, gaussian_rows, two_class_probabilities
 
@@ -42,6 +43,15 @@ def test_what_was_learned_of_the_model_comes_back(saved: tuple[ReLAX, Path]) -> 
     assert box.strict
     assert (again.strict, again.least_probability, again.task) == (box.strict, box.least_probability, box.task)
     assert again.classes.tolist() == box.classes.tolist() == ["no", "yes"]
+
+
+def test_a_model_that_took_arrays_takes_them_again(tmp_path: Path) -> None:
+    """Frames can take ten times as long, and one row would not show whether an array says the same."""
+    rows = pd.DataFrame(ROWS, columns=[f"x{j}" for j in range(ROWS.shape[1])])
+    explainer = ReLAX(two_class_probabilities, config=TINY, progress=False, max_changes=2).fit(rows)
+    explainer.save(tmp_path / "agent")
+    assert explainer.blackbox_.by_arrays
+    assert ReLAX.load(tmp_path / "agent", model=two_class_probabilities).blackbox_.by_arrays
 
 
 def test_further_models_are_not_in_the_file_and_that_is_said(saved: tuple[ReLAX, Path], tmp_path: Path) -> None:
