@@ -59,7 +59,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "growing-spheres": {"samples": 60},
     "wachter": {"steps": 20},
     "cfrl": {"steps": 80},
-    "fastar": {"steps": 6_000, "tries": 3},
+    "fastar": {"steps": 10_000, "tries": 3},
 }
 
 RNG = np.random.default_rng(11)

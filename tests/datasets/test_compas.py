@@ -122,7 +122,7 @@ def test_the_command_says_where_it_put_the_table(
 
 
 def test_the_published_digest_and_address_are_a_fixed_pair() -> None:
-    """Of the repository at one commit; ten public repositories print this digest for the file."""
+    """Of the repository at one commit; several public repositories print this digest for the file."""
     assert len(compas.SHA256) == 64 and int(compas.SHA256, 16)
     assert compas.URL.startswith("https://") and len(compas.COMMIT) == 40 and compas.COMMIT in compas.URL
 
