@@ -332,6 +332,7 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         batch = Batch.of(problem, offer, plausible, strict=wanted is not None and wanted.strict)
         result = replace(batch, expected=expected is not None).answered(rows, n, besides_query, started)
         if result is None:  # the trees were wrong about a query: what the model itself says to them counts
+            assert expected is not None
             result = self._explain_batch(values, rows, goal, limits, n, besides_query, by_trees=False)
             result.rows_queried += problem.spent
         result.detectors = Detectors(self.training_rows_, wanted or Plausibility())

@@ -64,6 +64,7 @@ STYLES: Mapping[str, Style] = MappingProxyType(
         "mace": Style(_OLIVE, "s", (2, 2)),
         "nice": Style(_RED, "o", (4, 2)),
         "cfrl": Style(_BLUE, "P", (3, 1)),
+        "fastar": Style(_BLUE, "X", (8, 2)),
         "treecf": Style(_OLIVE, "P", (8, 2)),
         "face": Style(_ORANGE, "D", (6, 2)),
         "wachter": Style(_BLACK, "o", (6, 2)),

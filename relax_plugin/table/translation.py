@@ -207,10 +207,10 @@ class Translation(FeatureArrays):
 
     def _column(self, j: int, values: Floats) -> "pd.Series[Any]":
         """Values of a feature as a column in its dtype: categories are picked from a list that is made once."""
-        cells, codes = self._category_cells[j], values.astype(np.int64)
-        if cells is None or (codes >= len(cells)).any():
+        cells = self._category_cells[j]
+        if cells is None or (values >= len(cells)).any():
             return column_of(self.features[j], values, self._foreign(j))
-        column: pd.Series[Any] = pd.Series(cells.take(codes), dtype=cells.dtype)
+        column: pd.Series[Any] = pd.Series(cells.take(values.astype(np.int64)), dtype=cells.dtype)
         return column
 
     @cached_property

@@ -324,7 +324,7 @@ def test_every_one_of_several_counterfactuals_is_asked_of_the_model_again() -> N
     assert told == result.found.sum(axis=1).tolist()
     assert max(told) > 1
     result.values[:, 1:] = result.start[:, None]  # what is said to be a second one is the query itself
-    del result.__dict__["frame"]
+    del result.__dict__["frame"], result.__dict__["delivered"]
     rows = Examination(task, queries, result, None, 0.0).rows()
     assert [row["found_count"] for row in rows] == result.found[:, 0].astype(int).tolist()
     assert all(np.isnan(row["diversity"]) for row in rows)

@@ -75,6 +75,7 @@ async function latestOf(kind, address, sent) {
 
 // ---- Choosing a row.
 
+let typing; // the wait for the next key of a search
 async function find() {
   const text = document.getElementById("search").value;
   const found = await latestOf("find", `rows?search=${encodeURIComponent(text)}`);
@@ -94,6 +95,8 @@ async function find() {
 }
 
 async function choose(position) {
+  clearTimeout(typing); // a search that is under way would open the list again
+  latest.find++;
   const told = await latestOf("row", `row/${position}`);
   if (told === null) return;
   row = told;
@@ -438,7 +441,6 @@ function start() {
   part("row-word").textContent = known.row_word === "Row" ? "number" : known.row_word;
   part("rules").replaceChildren(...(known.rules.length ? [make("p", { class: "caption" }, `Every alternative keeps: ${known.rules.join("; ")}.`)] : []));
   showWishes();
-  let typing;
   const search = document.getElementById("search");
   search.addEventListener("input", () => { clearTimeout(typing); typing = setTimeout(find, MILLISECONDS_STILL); });
   search.addEventListener("focus", find);
