@@ -21,6 +21,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "lore": {"population": 40, "generations": 2},
     "focus": {"iterations": 30, "learning_rate": 0.2},
     "cfrl": {"steps": 60},
+    "fastar": {"steps": 4_000, "tries": 3},
 }
 
 RNG = np.random.default_rng(4)

@@ -27,6 +27,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "lore": {"population": 80, "generations": 3},
     "focus": {"iterations": 30, "learning_rate": 0.2},
     "cfrl": {"steps": 60},
+    "fastar": {"steps": 4_000, "tries": 3},
     "mace": {"seconds_per_row": 600.0},  # a limit that is reached would make the answer depend on the machine
 }
 

@@ -15,4 +15,5 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "nearest-ct": {"reverted": True},
     "mace": {"seconds_per_row": 1.0},
     "cfrl": {"steps": 60},
+    "fastar": {"steps": 4_000, "tries": 3},
 }

@@ -38,6 +38,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "focus": {"iterations": 80, "learning_rate": 0.2},
     "mace": {"seconds_per_row": 60.0},
     "cfrl": {"steps": 60},
+    "fastar": {"steps": 4_000, "tries": 3},
 }
 THOSE_THAT_KNOW_BOTH = ("greedy", "surrogate-search", "relax-global")
 

@@ -51,6 +51,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "focus": {"iterations": 50, "learning_rate": 0.2},
     "mace": {"seconds_per_row": 60.0},
     "cfrl": {"steps": 60},
+    "fastar": {"steps": 4_000, "tries": 3},
 }
 
 
