@@ -51,6 +51,7 @@ def test_all_pairs_tell_whether_two_changes_would_do(
     assert script.least_by_pairs(task, query).tolist() == [least]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 2])
 def test_test_rows_are_not_looked_at(script: ModuleType, seed: int) -> None:
     task = script.task_of("breast_cancer", "rules, a tree of 8 leaves", "another class", seed)

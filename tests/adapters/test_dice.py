@@ -110,6 +110,7 @@ def check(exp, queries: pd.DataFrame, explanations, vary=tuple(FEATURES)) -> Non
             assert example.test_instance_df[name].iloc[0] == cell
 
 
+@pytest.mark.slow
 def test_it_is_a_true_explainer_of_dice_for_every_name_of_the_registry() -> None:
     exp = face()
     assert isinstance(exp, ExplainerBase)
@@ -540,6 +541,7 @@ def test_without_dice_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         importlib.import_module("relax_plugin.adapters.dice")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_dict", [False, True])
 def test_the_outcome_in_a_query_is_dropped_with_a_warning(as_dict: bool) -> None:
     exp, queries = face(), ROWS[:3].assign(y="no")
@@ -589,6 +591,7 @@ def test_an_explainer_without_costs_says_that_closeness_is_set_aside() -> None:
     pd.testing.assert_frame_equal(pd.concat(found(weighed)), plain)
 
 
+@pytest.mark.slow
 def test_feature_weights_are_what_changes_cost_in_this_call() -> None:
     exp, queries = face(), ROWS[:20]
     free = found(exp.generate_counterfactuals(queries, 1))

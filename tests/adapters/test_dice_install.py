@@ -43,6 +43,7 @@ def clean() -> Iterator[None]:
     assert not is_installed()
 
 
+@pytest.mark.slow
 def test_code_for_dice_runs_as_written_with_every_name_of_the_registry() -> None:
     with face.installed():
         for made_by in (Imported, dice_ml.Dice, dice_ml.dice.Dice):

@@ -58,6 +58,7 @@ def delivered(explanations: Any) -> tuple[pd.DataFrame, list[int]]:
     return pd.concat([frames[query].iloc[:1] for query in known]).drop(columns="y"), known
 
 
+@pytest.mark.slow
 @every_table
 def test_an_explainer_with_its_own_space_serves_dice(kind: str) -> None:
     table = tables()[kind]
@@ -66,6 +67,7 @@ def test_an_explainer_with_its_own_space_serves_dice(kind: str) -> None:
     explanations.to_json()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["missing", "missing numbers", "carried"])
 def test_dices_data_tell_of_missing_cells_and_dates(kind: str) -> None:
     table = tables()[kind]
@@ -106,6 +108,7 @@ def test_columns_of_a_group_vary_together_in_dice() -> None:
 # interpret
 
 
+@pytest.mark.slow
 @every_table
 def test_interpret_shows_a_feature_for_each_of_the_space(kind: str) -> None:
     table = tables()[kind]
@@ -150,6 +153,7 @@ def test_rules_and_costs_hold_for_a_call_of_interpret() -> None:
 # shap
 
 
+@pytest.mark.slow
 @every_table
 def test_shapley_values_of_features_sum_to_what_the_raw_model_says(kind: str) -> None:
     table = tables()[kind]
@@ -181,6 +185,7 @@ def test_shap_takes_a_category_that_training_did_not_have() -> None:
 # alibi
 
 
+@pytest.mark.slow
 @every_table
 def test_alibi_delivers_whole_rows(kind: str) -> None:
     table = tables()[kind]
@@ -195,6 +200,7 @@ def test_alibi_delivers_whole_rows(kind: str) -> None:
         json.loads(explanation.to_json())
 
 
+@pytest.mark.slow
 def test_conditions_of_alibi_hold_for_rows_with_foreign_cells() -> None:
     table = tables()["missing"]
     queries = table.queries.iloc[:4].assign(town=["Paris", "Rome", "Madrid", "Paris"])

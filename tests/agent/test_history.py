@@ -47,6 +47,7 @@ def test_the_earliest_end_still_leaves_ten_points(steps):
     assert len(history.rows) >= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", [IMAGINED, ON_THE_MODEL], ids=["imagined", "on the model"])
 def test_points_between_validations_change_neither_the_agent_nor_what_it_costs(config, monkeypatch):
     models = Counting(two_class_probabilities), Counting(two_class_probabilities)
@@ -61,6 +62,7 @@ def test_points_between_validations_change_neither_the_agent_nor_what_it_costs(c
     np.testing.assert_array_equal(more.dropna(subset="objective")[same], fewer[same])
 
 
+@pytest.mark.slow
 def test_points_in_imagination_tell_the_policy_and_choose_nothing(imagined):
     frame = imagined.history_.frame()
     between = frame[~frame["step"].isin([12, 24])]
@@ -69,6 +71,7 @@ def test_points_in_imagination_tell_the_policy_and_choose_nothing(imagined):
     assert frame["rows"].is_monotonic_increasing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", [ON_THE_MODEL, replace(IMAGINED, seconds=1e6)], ids=["model", "seconds"])
 def test_points_that_would_cost_something_tell_the_training_alone(config):
     frame = fitted(config).history_.frame()
@@ -93,6 +96,7 @@ def test_what_was_interrupted_before_its_first_validation_counts_as_untrained():
     assert explainer.history_.rows == []
 
 
+@pytest.mark.slow
 def test_the_page_marks_a_validation_even_where_a_point_between_is_more_valid(imagined):
     rows = [{"step": step, "validity": validity, "objective": objective} for step, validity, objective in
             ((5, 0.9, np.nan), (10, 0.5, 0.4), (15, 1.0, np.nan), (20, 0.6, 0.5), (25, np.nan, np.nan))]  # fmt: skip

@@ -87,6 +87,7 @@ def test_of_a_constant_model_it_is_not_said_that_an_agent_was_trained():
 # Effort "plan"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [two_class_probabilities, two_class_labels], ids=["scores", "labels only"])
 def test_a_plan_asks_one_row_a_change_and_needs_no_agent(model):
     counter = Counting(model)

@@ -37,6 +37,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[ReLAX, Path]:
     return explainer, path
 
 
+@pytest.mark.slow
 def test_what_was_learned_of_the_model_comes_back(saved: tuple[ReLAX, Path]) -> None:
     explainer, path = saved
     box, again = explainer.blackbox_, ReLAX.load(path, model=Cautious()).blackbox_
@@ -54,6 +55,7 @@ def test_a_model_that_took_arrays_takes_them_again(tmp_path: Path) -> None:
     assert ReLAX.load(tmp_path / "agent", model=two_class_probabilities).blackbox_.by_arrays
 
 
+@pytest.mark.slow
 def test_further_models_are_not_in_the_file_and_that_is_said(saved: tuple[ReLAX, Path], tmp_path: Path) -> None:
     explainer, further = copy.copy(saved[0]), Cautious()
     explainer.also = [further]
@@ -71,6 +73,7 @@ def test_how_well_the_world_model_knows_the_model_comes_back(saved: tuple[ReLAX,
     assert agreement.rows > 0
 
 
+@pytest.mark.slow
 def test_the_whole_world_model_comes_back(saved: tuple[ReLAX, Path]) -> None:
     explainer, path = saved
     one, again = explainer.world_model_, ReLAX.load(path, model=Cautious()).world_model_
@@ -154,6 +157,7 @@ def test_an_agent_for_a_class_made_likelier_is_trained_and_comes_back(goal: Goal
     assert explainer.history_.rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("goal", [Goal.between([0.0, 1.0], [0.5, None]), Goal.shift(0.5, direction="down")])
 def test_an_agent_for_ranges_a_row_and_for_a_direction_is_trained_and_comes_back(goal: Goal, tmp_path: Path) -> None:
     model = BlackBox(lambda rows: rows[:, 0] - rows[:, 1], task="regression")

@@ -138,6 +138,7 @@ def test_questions_that_make_no_difference_are_left_out() -> None:
 # Of a trained agent.
 
 
+@pytest.mark.slow
 def test_in_imagination_the_model_is_not_asked(imagined: tuple[Counting, ReLAX]) -> None:
     model, explainer = imagined
     assert explainer.world_model_ is not None
@@ -158,6 +159,7 @@ def test_on_the_model_the_rows_are_few_and_said() -> None:
     assert explainer.fit_rows_ > 0
 
 
+@pytest.mark.slow
 def test_the_tree_names_what_the_agent_does_next(imagined: tuple[Counting, ReLAX]) -> None:
     """Followed by hand from the rows handed in, where one change is all there may be."""
     _, explainer = imagined
@@ -176,12 +178,14 @@ def test_the_tree_names_what_the_agent_does_next(imagined: tuple[Counting, ReLAX
     assert explainer.policy_tree(rows).starts == len(rows)
 
 
+@pytest.mark.slow
 def test_same_seed_same_tree(imagined: tuple[Counting, ReLAX]) -> None:
     _, explainer = imagined
     assert explainer.policy_tree() == explainer.policy_tree()
     assert relax().policy_tree() == explainer.policy_tree()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "goal", "config"),
     [
@@ -198,6 +202,7 @@ def test_categories_several_classes_and_labels(model: Any, goal: Goal | None, co
     assert set(str(tree.root.action).split()[:1]) <= {"raise", "lower", "set"}
 
 
+@pytest.mark.slow
 def test_a_regressor_has_a_tree_too() -> None:
     regressor = BlackBox(tiny.numbers, task="regression")
     tree = relax(regressor, goal=Goal.shift(1.5), config=replace(SMALL, steps=15)).policy_tree(depth=5)
@@ -205,6 +210,7 @@ def test_a_regressor_has_a_tree_too() -> None:
     assert "the answer is" not in str(tree)
 
 
+@pytest.mark.slow
 def test_a_goal_of_the_call_takes_the_place_of_the_explainers() -> None:
     explainer = relax(tiny.three_class_probabilities)
     everyone, some = explainer.policy_tree(), explainer.policy_tree(goal=Goal.to(1))
@@ -216,6 +222,7 @@ def test_a_goal_of_the_call_takes_the_place_of_the_explainers() -> None:
 # What is refused.
 
 
+@pytest.mark.slow
 def test_an_explainer_without_a_policy_says_how_to_get_one(tmp_path: Any) -> None:
     with pytest.raises(NotFittedError, match="not fitted"):
         ReLAX(two_class_probabilities).policy_tree()
@@ -228,6 +235,7 @@ def test_an_explainer_without_a_policy_says_how_to_get_one(tmp_path: Any) -> Non
         relax(config=scratch, variant="local").policy_tree()
 
 
+@pytest.mark.slow
 def test_local_has_the_tree_of_the_agent_its_agents_begin_with(imagined: tuple[Counting, ReLAX]) -> None:
     assert relax(variant="local").policy_tree() == imagined[1].policy_tree()
 
@@ -254,6 +262,7 @@ def test_a_loaded_explainer_has_the_same_tree(imagined: tuple[Counting, ReLAX], 
     assert again.policy_tree() == explainer.policy_tree()
 
 
+@pytest.mark.slow
 def test_a_file_without_training_rows_asks_for_some(tmp_path: Any) -> None:
     explainer = relax(two_class_labels, fallback=False, config=replace(SMALL, training="imagined"))
     explainer.save(tmp_path / "relax.safetensors")
@@ -267,6 +276,7 @@ def test_a_file_without_training_rows_asks_for_some(tmp_path: Any) -> None:
 # How it looks.
 
 
+@pytest.mark.slow
 def test_text_picture_and_html_tell_the_same() -> None:
     hostile = LOANS.rename(columns={"income": "<b>in$come$"})
 

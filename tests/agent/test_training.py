@@ -82,11 +82,13 @@ def test_an_ingredient_switched_off_changes_what_is_learned(with_everything, ing
     assert without.explain(ROWS[:5]).found.shape == (5, 1)
 
 
+@pytest.mark.slow
 def test_noise_on_parameters_changes_what_is_learned(with_everything, monkeypatch):
     monkeypatch.setattr("relax_plugin.agent.pdqn.PARAMETER_NOISE", 0.0)
     assert not equal(weights_of(with_everything), weights_of(fitted(EVERYTHING)))
 
 
+@pytest.mark.slow
 def test_same_seed_same_weights(with_everything):
     again, other = fitted(EVERYTHING), fitted(EVERYTHING, seed=1)
     assert equal(weights_of(with_everything), weights_of(again))
@@ -214,6 +216,7 @@ class Interrupting:
         return two_class_probabilities(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [6, 40])
 def test_interrupted_training_leaves_a_usable_explainer(at, caplog):
     """Before the first validation, and after some."""
@@ -305,6 +308,7 @@ def test_a_goal_that_every_validation_row_meets_still_trains():
 # What is outside stays as it is.
 
 
+@pytest.mark.slow
 def test_no_global_random_state_is_touched():
     states = random.getstate(), np.random.get_state()[1].copy(), torch.get_rng_state()  # noqa: NPY002
     explainer = fitted(EVERYTHING, variant="local", effort="search")

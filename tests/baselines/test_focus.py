@@ -235,6 +235,7 @@ def test_a_missing_number_stays_or_is_filled_within_the_constraints(fillable: tu
         assert (values == start)[start == space.missing_codes].all()
 
 
+@pytest.mark.slow
 def test_what_only_a_filled_number_can_turn_is_turned_by_filling_it() -> None:
     rows = pd.DataFrame({"x": np.r_[np.arange(40.0), [np.nan] * 40], "y": np.tile(np.arange(40.0), 2)})
     tree = DecisionTreeClassifier(random_state=0).fit(rows, rows["x"] > 19.5)

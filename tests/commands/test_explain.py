@@ -180,6 +180,7 @@ def test_labels_of_any_type_can_be_typed(run, folder, tmp_path, labels, typed):
     assert {line["after"] for line in lines} == {np.array(labels)[1].item()}
 
 
+@pytest.mark.slow
 def test_min_probability_is_reached(explained, folder):
     found, start = explained("--min-probability", "0.95")
     chances = joblib.load(folder / "model.joblib").predict_proba(found[start.columns.drop("approved")])
@@ -236,6 +237,7 @@ def _same(new, old):
     return new["income"] == old["income"]
 
 
+@pytest.mark.slow
 def test_bounds_of_categories_and_bools_are_typed_as_text(explained):
     found, start = explained("--vary", "town", "member", "--bounds", "town=rome|Oslo", "member=False")
     moved = found["town"] != start["town"]
@@ -251,6 +253,7 @@ def test_bounds_may_be_wider_than_the_data(explained):
     assert len(explained(*wide, "--bounds", "income=0:5000")[0]) > len(explained(*wide)[0])
 
 
+@pytest.mark.slow
 def test_numbers_named_categorical_take_only_values_of_the_data(run, folder, tmp_path):
     rows = pd.read_csv(folder / "train.csv")
     data = pd.DataFrame({"zone": rows["age (years)"] // 20 * 20, "income": rows["income"]})
@@ -282,6 +285,7 @@ def test_method_option_and_seed_count(run):
     assert run(*several, "--seed", "1", **by_chance).out != first == run(*several, **by_chance).out
 
 
+@pytest.mark.slow
 def test_task_is_asked_for_where_the_model_does_not_tell_it(run):
     files = {"model": "labels.joblib", "method": "nearest-ct"}
     done = run("--target", "approved", **files)
@@ -323,6 +327,7 @@ def test_a_model_that_raises_is_quoted_and_nothing_is_written(run, folder, tmp_p
     assert [path.name for path in tmp_path.iterdir()] == ["train.csv"]
 
 
+@pytest.mark.slow
 def test_regions_are_told_in_sentences_and_cards(run, tmp_path):
     plain = run("--rows", "3", "4", "--html", str(tmp_path / "plain.html"))
     told = run("--rows", "3", "4", "--regions", "--html", str(tmp_path / "page.html"))

@@ -65,6 +65,7 @@ def test_a_log_gets_whole_lines_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stream.getvalue() == "[1/2] sonar/mlp, greedy, seed 0: validity 1.000, fit 1.0 s, explain 2.0 s\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [None, KeyboardInterrupt, RuntimeError])
 def test_a_terminal_keeps_the_lines_and_nothing_of_the_live_one(
     error: type[BaseException] | None, monkeypatch: pytest.MonkeyPatch

@@ -158,6 +158,7 @@ def test_a_probability_alone_is_that_of_class_1(run, numbers):
     assert (asked(found[["a", "b", "c"]]) >= 0.9).all() and {line["before"] for line in lines} == {0, 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", ["Softmax", "Identity"])
 def test_scores_without_labels_are_numbered(run, numbers, last):
     onnx = network(helper.make_node(last, ["h"], ["y"]), width=3)

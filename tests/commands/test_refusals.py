@@ -138,6 +138,7 @@ def test_the_list_of_methods_and_tasks_imports_nothing_heavy(folder: Path) -> No
     assert all(name in told.stdout for name in (*BUILT_IN, "german/rf"))
 
 
+@pytest.mark.slow
 def test_fetching_is_refused_without_torch(folder: Path) -> None:
     watched = json.dumps([[["fetch", "covid"], ["fetch", "covid", "--folder", "nowhere"]], ["torch", "sklearn"]])
     environment = {name: value for name, value in os.environ.items() if name != "RELAX_DATA_HOME"}

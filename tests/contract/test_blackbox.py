@@ -486,6 +486,7 @@ CHANCE = probability(NUMBERS)[:, 1]
 WITHOUT_DISAGREEMENT = NUMBERS[(CHANCE < 0.45) | (CHANCE > 0.72)]  # no row lies between the thresholds of `Cautious`
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "training", "seen"),
     [

@@ -119,6 +119,7 @@ def test_a_network_that_takes_missing_numbers_is_followed_with_them(name: str) -
     assert (answers[0] != answers[1]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lore", "dice-random", "dice-genetic"])
 def test_a_missing_number_may_be_filled_in_where_the_space_says_so(name: str) -> None:
     rows = tables()["missing numbers"].rows
@@ -144,6 +145,7 @@ def test_a_missing_number_may_be_filled_in_where_the_space_says_so(name: str) ->
     assert (found.frame[others].isna().to_numpy() == queries[others].isna().to_numpy()).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lore", "dice-random", "dice-kdtree", "greedy"])
 def test_a_category_that_training_did_not_have_can_be_left(name: str) -> None:
     table = tables()["missing"]

@@ -177,6 +177,7 @@ def test_the_model_sees_what_is_missing_and_never_a_code_for_it() -> None:
     assert asked["town"].map(lambda cell: cell is None).all() and asked["years"].dtype == "Int64"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["greedy", "nearest-ct", "move-table"])
 def test_missing_cells_of_every_dtype_stay_what_they_are(name: str) -> None:
     result = make_explainer(name, Lenient()).fit(MIXED).explain(QUERIES, n=2)
@@ -219,6 +220,7 @@ def test_whole_training_columns_explain_queries_with_gaps(dtype: str) -> None:
     assert set(result.changes().query("query_id in (0, 3)")["feature"]) == {"b"}
 
 
+@pytest.mark.slow
 def test_a_missing_number_is_filled_only_where_it_is_allowed_and_costs_one() -> None:
     def model(table: pd.DataFrame) -> Any:  # only a known `a` helps
         chance = np.where(table["a"].isna(), 0.1, np.where(table["a"] > 3, 0.9, 0.2))
@@ -255,6 +257,7 @@ def test_a_missing_category_is_filled_only_where_it_is_allowed(dtype: Any) -> No
     assert result.sparsity.tolist() == [[1.0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["greedy", "nearest-ct", "move-table", "relax-global"])
 def test_a_number_vanishes_only_where_it_may(name: str) -> None:
     def model(table: pd.DataFrame) -> Any:  # it likes what is unknown

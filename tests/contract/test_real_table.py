@@ -73,6 +73,7 @@ def check(result: Counterfactuals, queries: pd.DataFrame) -> None:
     assert frame.index.equals(original.index)
 
 
+@pytest.mark.slow
 @every_explainer
 def test_every_explainer_keeps_all_that_is_said_of_a_real_table(name: str) -> None:
     queries = table()[:12]

@@ -74,6 +74,7 @@ def test_boston_origin_warns_about_the_racial_share() -> None:
     assert "racial share" in datasets.load("boston").origin
 
 
+@pytest.mark.slow
 def test_known_cells_are_read_unchanged() -> None:
     assert datasets.load("sonar").X.loc[0, ["V1", "V60"]].tolist() == [0.02, 0.0032]
     assert datasets.load("german").X.loc[0, ["status", "amount", "foreign"]].tolist() == ["A11", 1169, "A201"]
@@ -100,6 +101,7 @@ def test_german_space_fixes_age_and_personal_status() -> None:
     assert sum(feature.kind == "categorical" for feature in space.features) == 13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 def test_space_has_the_columns_in_order(name: str) -> None:
     dataset = datasets.load(name)

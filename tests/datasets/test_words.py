@@ -24,6 +24,7 @@ def test_every_code_of_german_has_words_and_no_two_codes_the_same() -> None:
         assert len(set(words.values())) == len(words)
 
 
+@pytest.mark.slow
 def test_words_of_a_column_of_codes_are_the_same_in_the_space() -> None:
     adult = datasets.load("adult")
     assert set(adult.words) == {"workclass", "education", "marital-status", "occupation", "relationship"}

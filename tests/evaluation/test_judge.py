@@ -330,6 +330,7 @@ def test_every_one_of_several_counterfactuals_is_asked_of_the_model_again() -> N
     assert all(np.isnan(row["diversity"]) for row in rows)
 
 
+@pytest.mark.slow
 def test_the_judge_measures_cost_at_the_prices_whether_a_method_was_told_them_or_not() -> None:
     task = mixed_task()
     prices = _prices(Unit(task, Method.parse("greedy"), 0, prices="told"), task.space)
@@ -397,6 +398,7 @@ def test_what_is_dear_is_left_out_by_default() -> None:
         assert not np.isnan(row["ynn"]) and not np.isnan(row["isolated"])
 
 
+@pytest.mark.slow
 def test_a_number_of_further_models_is_fitted_again_for_the_method_none_of_those_that_judge(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

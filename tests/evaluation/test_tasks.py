@@ -130,6 +130,7 @@ def test_the_rare_class_is_about_one_answer_in_a_hundred() -> None:
     assert 0.004 < task.model.predict(task.X_test).mean() < 0.013
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["diabetes/ada", "boston/mlp", "diabetes/ada:labels"])
 def test_a_slow_task_gives_the_same_answers_a_millisecond_a_row_later(name: str) -> None:
     quick, slow = load_task(name), load_task(f"slow/{name}")

@@ -146,6 +146,7 @@ def test_a_lie_about_the_result_is_noticed(told: Told, kind: str, field: str, li
     assert kind in told.broken(replace(told.result, **{field: lie(getattr(told.result, field))}))
 
 
+@pytest.mark.slow
 def test_a_query_that_meets_the_goal_and_is_not_found_is_noticed() -> None:
     told = Told()
     told.setting.wanted = Wanted("to")  # class 0, which some of the queries have
@@ -174,6 +175,7 @@ def test_a_model_that_is_asked_with_its_users_array_complains() -> None:
     assert [text.split(":")[0] for text in setting.model.watch.complaints] == ["shared", "read-only", "dtype"]
 
 
+@pytest.mark.slow
 def test_a_package_error_that_is_no_refusal_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("relax_plugin.verdict.Verdict.counterfactuals", lambda *_: None)
     with pytest.raises(Violation, match="escape AssertionError"):

@@ -256,6 +256,7 @@ def table():
     return explained.explain(queries, n=2, carry=["remark"], vary=["rent", "home", "hours-per-week", "education"])
 
 
+@pytest.mark.slow
 def test_groups_gaps_sums_and_carried_columns_are_read_as_people_have_them(table):
     assert row_names(table)[3] in card(table, 3).one(".rc-title").text
     for query in range(4):

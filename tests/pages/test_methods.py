@@ -367,6 +367,7 @@ def test_a_wrong_request_is_refused_before_anything_is_done(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_list_has_the_papers_and_no_nan(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--json"]) == 0
     papers = {line["method"]: line["paper"] for line in json.loads(capsys.readouterr().out)["methods"]}
@@ -386,6 +387,7 @@ def test_every_method_of_a_paper_has_a_tier_and_evidence_that_can_be_looked_at(n
     assert bool(files) == bool(supports.paper)
 
 
+@pytest.mark.slow
 def test_list_tells_the_tiers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--json"]) == 0
     listed = {line["method"]: line for line in json.loads(capsys.readouterr().out)["methods"]}

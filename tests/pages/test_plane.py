@@ -32,6 +32,7 @@ def test_the_boundary_of_the_toy_is_curved_and_its_rows_depend_on_the_seed_alone
         toy_task("tree")
 
 
+@pytest.mark.slow
 def test_the_picture_of_counterfactuals_is_that_of_the_judges_rows() -> None:
     task = toy_task("trees")
     explained = make_explainer("greedy", task.model, task.space).fit(task.X_train).explain(task.X_test[:10])

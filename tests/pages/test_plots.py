@@ -178,6 +178,7 @@ def test_quality_has_changes_over_rows_and_joins_the_budgets_of_one_method(rows)
     assert {points.get_label() for points in axes.collections} == set(table.index)
 
 
+@pytest.mark.slow
 def test_pareto_has_validity_over_distance_and_larger_points_for_slower_methods(rows) -> None:
     axes = pareto(rows).axes[0]
     points = {

@@ -175,6 +175,7 @@ def test_skips_and_failures_are_listed_with_their_reasons(page) -> None:
     assert ["greedy", LOANS, "7", UNSOLVED_REASON] in unsolved
 
 
+@pytest.mark.slow
 def test_zero_violations_are_said_and_one_is_an_alarm(rows, page, without_matplotlib) -> None:
     delivered = int(rows["claimed"].sum())
     assert f"0 constraints violated by {delivered} delivered counterfactuals" in page.text
@@ -269,6 +270,7 @@ def test_every_task_of_several_has_its_choices(rows, page) -> None:
     assert any(cell != "–" for line in table[1:] for cell in line[1:])  # noqa: RUF001
 
 
+@pytest.mark.slow
 def test_a_table_that_reads_the_same_everywhere_is_one_sentence_and_folded(rows, text, without_matplotlib) -> None:
     solved = rows[(rows["state"] == "ok")].assign(valid=True)
     solved = solved[solved["method"].isin(["greedy", "relax-global"])]
@@ -330,6 +332,7 @@ def test_file_is_small(rows) -> None:
     assert len(render(many, title="many").encode()) < 1_500_000
 
 
+@pytest.mark.slow
 def test_report_is_written_whole_or_not_at_all(rows, tmp_path, without_matplotlib) -> None:
     prices = rows[rows["task"] == PRICES]
     path = write_report(prices, tmp_path / "report.html", title="First")
@@ -344,6 +347,7 @@ def test_report_is_written_whole_or_not_at_all(rows, tmp_path, without_matplotli
     assert sorted(file.name for file in tmp_path.iterdir()) == ["folder", "report.html"]
 
 
+@pytest.mark.slow
 def test_without_matplotlib_the_tables_are_there_and_the_page_says_what_to_install(rows, without_matplotlib) -> None:
     page = Page(render(rows, title="t"))
     assert f"Quality on {LOANS}" in page.tables

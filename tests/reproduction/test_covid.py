@@ -188,6 +188,7 @@ def test_table_is_taken_from_a_local_folder_without_the_network(
     assert len(datasets.load("covid").X) == len(table)
 
 
+@pytest.mark.slow
 def test_table_is_downloaded_only_by_fetch_and_only_once(
     home: Path, table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -304,6 +304,7 @@ def test_every_verdict_is_one_phrase_with_its_figures_folded_and_every_section_i
         assert re.findall(r'href="#([\w-]+)"', links) == sections
 
 
+@pytest.mark.slow
 def test_a_long_table_is_folded_and_a_short_one_is_not(small_tables: dict[str, pd.DataFrame]) -> None:
     text = render({"models": small_tables["models"], "pretraining": small_tables["pretraining"]}, [], quick=False)
     made = tables.all_tables({"models": small_tables["models"], "pretraining": small_tables["pretraining"]})
@@ -464,6 +465,7 @@ def test_a_part_is_run_again_where_the_units_are_gone(tmp_path: Path, small_plan
         reproduce(folder, quick=False, jobs=1, command="", say=said.append, only=["gredy"])
 
 
+@pytest.mark.slow
 def test_a_verdict_is_shown_beside_the_one_before(two_parts: dict[str, pd.DataFrame]) -> None:
     none = verdict(two_parts, {}, None)
     assert set(none["before"]) == {""} and changed(none, None) == []

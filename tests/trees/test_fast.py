@@ -94,6 +94,7 @@ def test_categories_are_answered_by_position():
     pd.testing.assert_frame_equal(explainer.explain(codes[:20]).frame, plain.explain(codes[:20]).frame)
 
 
+@pytest.mark.slow
 def test_large_batches_and_unknown_categories_are_asked_of_the_library():
     words = ROWS.assign(d=np.array(["x", "y", "z"])[RNG.integers(0, 3, len(ROWS))])
     columns = ColumnTransformer([("words", OneHotEncoder(handle_unknown="ignore"), ["d"])], remainder="passthrough")
@@ -156,6 +157,7 @@ def test_query_and_answer_are_confirmed_by_one_call_of_predict():
     np.testing.assert_allclose(result.scores_after[:, 0], model.predict_proba(result.frame[list(ROWS)]), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_query_that_needs_no_answer_is_confirmed_too():
     label = bool(explained(ROWS[:1])[1].before[0])
     _, result, calls = explained(ROWS[:1], Goal.to(label))
@@ -163,6 +165,7 @@ def test_a_query_that_needs_no_answer_is_confirmed_too():
     assert calls == [("predict", 1)]
 
 
+@pytest.mark.slow
 def test_the_model_has_the_last_word_on_a_query_that_its_trees_are_wrong_about():
     model, result, calls = explained(ROWS[:1].assign(a=99.0))
     assert len(calls) > 1

@@ -160,6 +160,7 @@ def test_a_number_that_only_some_steps_fill_is_refused_where_the_trees_take_none
         trees.labels(np.array([[0.0, gap[1]]]))
 
 
+@pytest.mark.slow
 def test_cells_that_are_no_categories_go_where_the_pipeline_sends_them() -> None:
     front = columns(OneHotEncoder(handle_unknown="ignore"), "passthrough")
     gone = TABLE.assign(job=TABLE["job"].where(TABLE["age"] > 25, None))

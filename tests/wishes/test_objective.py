@@ -165,6 +165,7 @@ def test_the_objective_of_a_call_is_what_is_asked_for_and_else_goes_by_the_price
     assert chosen_objective("closest", SPACE, OBJECTIVES, "Greedy") == CLOSEST
 
 
+@pytest.mark.slow
 def test_a_method_that_does_not_know_an_objective_refuses_it_by_a_sentence() -> None:
     with pytest.raises(UnsupportedError, match=r"Lore does not know objective='closest'; it knows 'sparse'"):
         chosen_objective("closest", SPACE, (SPARSE,), "Lore")

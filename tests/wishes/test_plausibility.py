@@ -228,6 +228,7 @@ def queries_for(name: str) -> pd.DataFrame:
     return QUERIES[:6] if name.startswith("dice-") else QUERIES
 
 
+@pytest.mark.slow
 @every_explainer
 def test_what_is_required_to_be_plausible_is(name: str) -> None:
     queries = queries_for(name)

@@ -64,6 +64,7 @@ def searched(name="linear", queries=QUERIES, goal=None, max_changes=3, **options
     return problem, searcher(name, **options).search(problem)
 
 
+@pytest.mark.slow
 def test_on_a_linear_model_it_finds_one_change_where_one_is_enough_close_to_the_boundary():
     problem, made = searched()
     assert made.offered.all() and set(made.stage[:, 0]) == {"search"}

@@ -134,6 +134,7 @@ def test_it_knows_a_smooth_model_well_where_the_search_goes_and_pure_noise_not_a
     assert world.agreement.explained < 0.2 and not good_enough(world)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "agreement", "enough"),
     [
