@@ -30,14 +30,18 @@ PYTHONS := $(shell sed -n 's/^ *"Programming Language :: Python :: \(3\..*\)",$$
 MINIMUM := .venv-minimum
 HOSTS := .venv-hosts
 
+# Its pins are too old to be installed: a test unpacks the wheel and runs CARLA's own Benchmark with our class.
+CARLA := carla-recourse==0.0.5
+
 .DEFAULT_GOAL := test
-.PHONY: venv demo test quick minimum hosts pythons lint types unit bench fuzz mutants figures reproduce lessons notebooks docs tables screens clean
+.PHONY: venv demo test quick processors minimum hosts pythons lint size types unit bench fuzz mutants figures reproduce lessons notebooks docs outputs tables screens clean
 
 venv: $(STAMP)
 
 $(STAMP): pyproject.toml $(CONSTRAINTS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL)
+	$(BIN)/python -m pip download --quiet --no-deps --dest $(VENV)/carla $(CARLA)
 	touch $@
 
 demo: venv
@@ -50,6 +54,12 @@ unit: venv
 
 quick: venv
 	$(PYTEST) -m "$(QUICK)"
+
+# The quick tests as on two other processors, where trained models end in other digits. `make processors RUN=unit` runs
+# all tests. The settings and what they change are printed first.
+RUN ?= quick
+processors: venv
+	$(BIN)/python .ci/processors.py $(MAKE) $(RUN)
 
 # The oldest versions that pyproject.toml allows, on the oldest Python: it promises no more than these tests show.
 minimum: $(MINIMUM)/minimum.txt
@@ -77,7 +87,12 @@ pythons:
 		$(MAKE) quick PYTHON=$$python VENV=.venv-$$version$(if $(TORCH),-torch-$(TORCH)) || exit 1; \
 	done
 
+# Lines of Python by folder, which may not grow beyond the ceilings of pyproject.toml.
+size: venv
+	$(BIN)/python .ci/size.py
+
 lint: venv types
+	$(BIN)/python .ci/size.py
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
@@ -87,25 +102,26 @@ types: venv
 	rm -rf $(TYPECHECK)
 	mkdir -p $(TYPECHECK)/relax_plugin
 	ln -s $(CURDIR)/relax_plugin/* $(CURDIR)/adapters $(CURDIR)/baselines $(TYPECHECK)/relax_plugin/
+	ln -s $(CURDIR)/benchmarks $(TYPECHECK)/
 	cd $(TYPECHECK) && $(CURDIR)/$(BIN)/mypy --strict --config-file $(CURDIR)/pyproject.toml \
-		--cache-dir $(CURDIR)/.mypy_cache -p relax_plugin
+		--cache-dir $(CURDIR)/.mypy_cache -p relax_plugin -p benchmarks.figures -p benchmarks.reproduction
 
 # Speed: every benchmark as JSON, and the ratios of what was measured side by side. KEEP=docs/results/speed.csv stores
-# them for the documentation; BENCHMARKS=tests/benchmarks/test_speed_of_adapters.py is less.
-BENCHMARKS ?= tests/benchmarks
+# them for the documentation; BENCHMARKS=benchmarks/speed/test_speed_of_adapters.py is less.
+BENCHMARKS ?= benchmarks/speed
 bench: venv
 	mkdir -p $(BENCH_OUTPUT)
 	$(BIN)/python -m pytest $(BENCHMARKS) --benchmark-only --benchmark-json=$(BENCH_OUTPUT)/benchmarks.json
-	$(BIN)/python tests/benchmarks/ratios.py $(BENCH_OUTPUT)/benchmarks.json $(if $(KEEP),--keep $(KEEP))
+	$(BIN)/python -m benchmarks.speed.ratios $(BENCH_OUTPUT)/benchmarks.json $(if $(KEEP),--keep $(KEEP))
 
 # Random spaces, models, goals and methods against an oracle of its own, for HOURS; SEED=... runs one round again.
 HOURS ?= 0.5
 fuzz: venv
-	PYTHONPATH=tests $(BIN)/python -m fuzz.run --hours $(HOURS) $(if $(SEED),--seed $(SEED))
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.fuzz.run --hours $(HOURS) $(if $(SEED),--seed $(SEED))
 
 # Small faults put into copies of the code, each of which a named test must notice: some minutes. WHICH=limits is less.
 mutants: venv
-	PYTHONPATH=tests $(BIN)/python -m mutants.run $(WHICH)
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.mutants.run $(WHICH)
 
 # Quality: the tables about ReLAX itself, some 40 minutes; it can be interrupted and continued. WHAT=core is less.
 figures: venv
@@ -113,7 +129,7 @@ figures: venv
 
 # The paper's experiments: says how long it will take, and can be interrupted and continued. QUICK=--quick is shorter.
 reproduce: venv
-	$(BIN)/relax-plugin reproduce --output docs/results $(QUICK)
+	$(BIN)/relax-plugin reproduce --output docs/results $(if $(filter command,$(firstword $(origin QUICK))),$(QUICK))
 
 # The lessons of examples/ as web pages: run, with their pictures, into lessons/.
 lessons: venv
@@ -129,10 +145,14 @@ docs: venv
 	$(BIN)/python docs/live.py $(LIVE)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
+# The outputs that README.md and docs/ show, anew: runs their examples and stores what they print.
+outputs: venv
+	$(BIN)/python -m benchmarks.tables.outputs
+
 # The tables and the picture of README.md and docs/, from the results in docs/results: never typed.
 tables: venv
-	$(BIN)/python docs/tables.py
-	$(BIN)/python docs/pictures.py
+	$(BIN)/python -m benchmarks.tables.tables
+	PYTHONPATH=. $(BIN)/python docs/pictures.py
 
 # The photographs of README.md and of the gallery, anew: needs Chromium.
 screens: venv

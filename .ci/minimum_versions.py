@@ -61,4 +61,4 @@ if __name__ == "__main__":
             f"This is Python {sys.version_info[0]}.{sys.version_info[1]}, but the oldest supported one is {oldest}."
         )
     for name, version in sorted(minimum_versions(declaration).items()):
-        print(f"{name}=={version}")  # noqa: T201
+        print(f"{name}=={version}")

@@ -4,9 +4,12 @@ Code written for alibi's explainer runs on once the name of the class is changed
 about it is set aside, with a warning.
 """
 
+import json
 import logging
 import sys
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,18 +17,62 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from relax_plugin.adapters import alibi_files
-from relax_plugin.adapters.alibi_files import Explanation
 from relax_plugin.arrays import Array
 from relax_plugin.base import BlackBox, CounterfactualExplainer, make_explainer
-from relax_plugin.errors import ConstraintError, GoalError, InputError, NotFittedError, UnknownNameError, did_you_mean
+from relax_plugin.errors import (
+    ConstraintError,
+    GoalError,
+    InputError,
+    NotFittedError,
+    UnknownNameError,
+    UnsupportedError,
+    did_you_mean,
+)
 from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.goal import Goal
 from relax_plugin.results import Counterfactuals, concatenate, taken
 
 Condition = Mapping[str, Sequence[Any]]
+SETTINGS, AGENT = "explainer.json", "agent.safetensors"
+# Arguments of `CounterfactualRLTabular` about its autoencoder, its networks and their training.
+SET_ASIDE = (
+    *("encoder", "decoder", "encoder_preprocessor", "decoder_inv_preprocessor", "coeff_sparsity", "coeff_consistency"),
+    *("weight_num", "weight_cat", "latent_dim", "backend"),
+    *("act_noise", "act_low", "act_high", "replay_buffer_size", "batch_size", "num_workers", "shuffle"),
+    *("exploration_steps", "update_every", "update_after", "train_steps", "reward_func", "postprocessing_funcs"),
+    *("conditional_func", "conditional_vector", "callbacks", "actor", "critic", "optimizer_actor", "optimizer_critic"),
+    *("lr_actor", "lr_critic", "actor_hidden_dim", "critic_hidden_dim", "sparsity_loss", "consistency_loss"),
+)
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Explanation:
+    """What `explain` gives: `meta` and `data`, whose keys are attributes too (`explanation.cf["X"]`)."""
+
+    meta: dict[str, Any]
+    data: dict[str, Any]
+    counterfactuals: Counterfactuals | None = field(default=None, repr=False, compare=False)  # not in the JSON
+
+    def __post_init__(self) -> None:
+        self.__dict__.update({**self.data, **self.meta})
+
+    def __getitem__(self, key: str) -> Any:
+        return getattr(self, key)
+
+    def to_json(self) -> str:
+        """`meta` and `data` as JSON text, arrays as lists and what JSON does not know as text."""
+        plain = {"meta": self.meta, "data": self.data}
+        return json.dumps(plain, default=lambda value: value.tolist() if hasattr(value, "tolist") else repr(value))
+
+    @classmethod
+    def from_json(cls, jsonrepr: str) -> "Explanation":
+        """Read what `to_json` wrote; arrays stay lists, as with alibi."""
+        read = json.loads(jsonrepr)
+        if not isinstance(read, dict) or not {"meta", "data"} <= set(read):
+            raise InputError("this JSON is no explanation: an object with 'meta' and 'data' is needed.")
+        return cls(read["meta"], read["data"])
 
 
 class ReLAXTabular:
@@ -102,7 +149,7 @@ class ReLAXTabular:
         sparsity_loss: Any = None,
         consistency_loss: Any = None,
     ) -> None:
-        aside = alibi_files.set_aside(locals())
+        aside = _set_aside(locals())
         self.predictor, self.explainer, self.seed, self.options = predictor, explainer, seed, dict(options or {})
         self.feature_names, self.immutable_features = list(feature_names), list(immutable_features or [])
         self.category_map = {int(column): list(names) for column, names in (category_map or {}).items()}
@@ -121,7 +168,7 @@ class ReLAXTabular:
         name = type(explainer).__name__ if own else explainer
         self.params = {"explainer": name, **said, "tolerance": tolerance, "predictor": predictor, **aside}
         self.meta: dict[str, Any] = {"name": type(self).__name__, "type": ["blackbox"], "explanations": ["local"]}
-        self.meta["params"] = alibi_files.described(self.params)
+        self.meta["params"] = _described(self.params)
         self.meta["version"] = sys.modules["relax_plugin"].__version__
 
     def fit(self, X: Rows) -> Self:
@@ -156,14 +203,14 @@ class ReLAXTabular:
         settings = {name: getattr(self, name) for name in names}
         fitted = getattr(self, "explainer_", None)
         settings["regression"] = fitted is not None and fitted.blackbox_.task == "regression"
-        alibi_files.write(path, settings, fitted)
+        _write(path, settings, fitted)
 
     @classmethod
     def load(cls, path: str | Path, predictor: Any) -> Self:
         """Read what `save` wrote, for the predictor it was fitted to; nothing in the files is executed."""
-        settings = alibi_files.read(path)
+        settings = _read(path)
         model = _regressor(predictor) if settings["regression"] else predictor
-        made = cls(explainer=alibi_files.read_explainer(path, model), tolerance=settings["tolerance"])
+        made = cls(explainer=_read_explainer(path, model), tolerance=settings["tolerance"])
         made.feature_names, made.immutable_features = settings["feature_names"], settings["immutable_features"]
         made.category_map = {int(column): names for column, names in settings["category_map"].items()}
         made.ranges = {name: (low, high) for name, (low, high) in settings["ranges"].items()}
@@ -192,7 +239,8 @@ class ReLAXTabular:
         explainer's own goal. `C` are conditions, one or one a row: a number's least and greatest change, a category's
         accepted names. With `diversity`, up to `num_samples` of a single row. `batch_size`, `patience` and the
         `tolerance` given here have no effect. As with alibi, a row without counterfactual shows by its class: `cf`
-        holds the row itself and its own class; `explanation.counterfactuals.status` says why.
+        holds the row itself and its own class; `explanation.counterfactuals.status` says why. The class of a row that
+        the predictor refuses is NaN.
         """
         if not hasattr(self, "explainer_"):
             raise NotFittedError("this explainer is not fitted; call fit(X) with the training rows first.")
@@ -224,10 +272,9 @@ class ReLAXTabular:
             model = _regressor(predictor) if self.explainer_.blackbox_.task == "regression" else predictor
             self.explainer_ = self.explainer_.for_model(model)  # one that was handed in stays as it is
         self.predictor = self.params["predictor"] = predictor
-        self.meta = {**self.meta, "params": alibi_files.described(self.params)}
+        self.meta = {**self.meta, "params": _described(self.params)}
 
     def _space(self, X: Rows) -> FeatureSpace | None:
-        """The space of the rows as alibi describes it; None if it was not described."""
         if not self.feature_names:
             return None
         for name, (low, high) in self.ranges.items():
@@ -245,7 +292,6 @@ class ReLAXTabular:
         return FeatureSpace(space.features, "array", str(np.asarray(X).dtype))  # the predictor is given arrays
 
     def _positions(self, Y_t: Any, n: int) -> Array | None:
-        """The position of the class each row is to reach."""
         if Y_t is None:
             return None
         known, targets = self.explainer_.blackbox_.classes, np.asarray(Y_t)
@@ -278,7 +324,6 @@ class ReLAXTabular:
         return concatenate(parts, X, order=np.argsort(np.concatenate([*groups.values()])))
 
     def _goal(self, target: Array | None) -> Goal | None:
-        """To reach the classes at these positions, or to come near these numbers."""
         if target is None:
             return None
         known = self.explainer_.blackbox_.classes
@@ -317,9 +362,12 @@ class ReLAXTabular:
         return tuple(limits.items())
 
     def _codes(self, answers: Array) -> Array:
-        """Answers as a column: positions of classes, or the numbers of a regressor."""
-        blackbox = self.explainer_.blackbox_
-        return np.asarray(answers if blackbox.classes is None else blackbox.codes(answers).astype(int)).reshape(-1, 1)
+        blackbox, refused = self.explainer_.blackbox_, pd.isna(answers)
+        if blackbox.classes is None:
+            return np.asarray(answers).reshape(-1, 1)
+        codes = np.full(len(answers), np.nan)
+        codes[~refused] = blackbox.codes(answers[~refused])
+        return (codes if refused.any() else codes.astype(int)).reshape(-1, 1)
 
 
 def load_explainer(path: str | Path, predictor: Any) -> ReLAXTabular:
@@ -328,7 +376,6 @@ def load_explainer(path: str | Path, predictor: Any) -> ReLAXTabular:
 
 
 def _regressor(predictor: Any) -> Any:
-    """A function that answers numbers as a model; what is a model already stays as it is."""
     known = isinstance(predictor, BlackBox) or hasattr(predictor, "predict")
     return predictor if known else BlackBox(predictor, task="regression")
 
@@ -344,3 +391,59 @@ def _delivered(space: FeatureSpace, values: Array, queries: Rows) -> Array:
 
 
 __all__ = ["Explanation", "ReLAXTabular", "load_explainer"]
+
+
+def _set_aside(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments without a place here, None where not given; one warning names those that were."""
+    aside = {name: given[name] for name in SET_ASIDE}
+    said = [name for name, value in aside.items() if value is not None]
+    if said:
+        text = f"no autoencoder is needed, and nothing is trained by it: {', '.join(said)} are set aside."
+        warnings.warn(text, stacklevel=3)
+    return aside
+
+
+def _described(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as `meta` shows them: what JSON does not know by its name, as alibi does."""
+    return {name: _plain(value) for name, value in params.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return getattr(value, "__name__", None) or str(type(value))
+
+
+def _write(folder: str | Path, settings: Mapping[str, Any], explainer: CounterfactualExplainer | None) -> None:
+    """Write the settings of a face, and its fitted explainer without the model, into a folder."""
+    if explainer is None:
+        raise NotFittedError("this explainer is not fitted; call fit(X) before save.")
+    if not hasattr(explainer, "save"):
+        raise UnsupportedError(
+            f"{type(explainer).__name__} learns nothing that a file could hold; fit it again instead."
+        )
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    (Path(folder) / SETTINGS).write_text(json.dumps(settings), encoding="utf-8")
+    explainer.save(Path(folder) / AGENT)
+
+
+def _read(folder: str | Path) -> dict[str, Any]:
+    """The settings that `write` wrote."""
+    path = Path(folder) / SETTINGS
+    if not path.is_file():
+        raise InputError(f"{folder} has no {SETTINGS}; give the folder that `save` wrote.")
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(settings, dict) or not {"meta", "category_map", "ranges", "regression"} <= set(settings):
+        raise InputError(f"{path} is not what `save` writes.")
+    return settings
+
+
+def _read_explainer(folder: str | Path, model: Any) -> CounterfactualExplainer:
+    """The explainer that `write` wrote, for its model."""
+    agent: Any = type(make_explainer("relax-global", model))  # the one method with files; they know the variant
+    explainer: CounterfactualExplainer = agent.load(Path(folder) / AGENT, model=model)
+    return explainer

@@ -99,7 +99,6 @@ class ReLAXRecourse(recourse_method()):  # type: ignore[misc]
         self.explainer = make_explainer(given, self._probabilities, space, **options).fit(rows)
 
     def _check_fitted(self, explainer: CounterfactualExplainer) -> None:
-        """Refuse an explainer of another model, or of columns that must change together."""
         if hasattr(self._mlmodel, "data"):
             data = self._mlmodel.data
             features = _features(self.order, data)
@@ -156,7 +155,6 @@ class ReLAXRecourse(recourse_method()):  # type: ignore[misc]
         return pd.DataFrame(counted, index=counterfactuals.index[kept])
 
     def _redundant(self, start: Array, end: Array, groups: list[list[int]]) -> Array:
-        """How many of a row's changes, each a group of columns, the class of the counterfactual does without."""
         counted = np.zeros(len(end), dtype=int)
         if len(end) == 0:
             return counted
@@ -172,7 +170,6 @@ class ReLAXRecourse(recourse_method()):  # type: ignore[misc]
         return counted
 
     def _groups(self) -> list[list[Any]]:
-        """The columns of each feature: as the data have them, else as the explainer has."""
         if hasattr(self._mlmodel, "data"):
             return list(_features(self.order, self._mlmodel.data).values())
         return [list(f.columns) or [f.name] for f in self.explainer.space_.features]
@@ -182,7 +179,6 @@ class ReLAXRecourse(recourse_method()):  # type: ignore[misc]
         return np.asarray(self._mlmodel.predict_proba(self._spread(rows)))
 
     def _joined(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """CARLA's rows as the explainer has them: the columns of a one-hot code become one."""
         for column in self.order:
             if column not in rows.columns:
                 raise ColumnError(f"column {column!r} is missing; {did_you_mean(column, rows.columns)}")
@@ -197,7 +193,6 @@ class ReLAXRecourse(recourse_method()):  # type: ignore[misc]
         return pd.DataFrame(parts, index=rows.index)
 
     def _spread(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """The explainer's rows as CARLA has them; NaN stays NaN."""
         if len(self.columns) == len(self.order):
             return rows
         parts = {}

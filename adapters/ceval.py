@@ -5,14 +5,13 @@ by numbers before it asks a model, row by row; what is asked here is translated 
 """
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from relax_plugin.arrays import Floats, Integers
-from relax_plugin.errors import InputError, MissingExtraError, UnsupportedError
+from relax_plugin.errors import InputError, UnsupportedError, import_extra
 from relax_plugin.features import Rows
 from relax_plugin.results import Counterfactuals
 
@@ -115,7 +114,6 @@ class Asked:
         return _as_objects(rows).assign(**{self.label: self._answers(rows)})
 
     def _answers(self, rows: pd.DataFrame) -> Integers:
-        """The model's own `predict`, by positions of classes."""
         asked: Any = rows.to_numpy() if self.space.container == "array" else rows
         return np.asarray(self.blackbox.confirm(asked).output, dtype=np.int64)
 
@@ -133,7 +131,6 @@ class Asked:
         self.known |= dict(zip(keys, self._answers(rows).tolist(), strict=True))
 
     def _decoded(self, codes: Floats) -> pd.DataFrame:
-        """Rows of CEval's numbers in the columns and dtypes of the model."""
         rows: pd.DataFrame = self.encoder.inverse_transform(pd.DataFrame(codes, columns=pd.Index(self.space.columns)))
         return rows.astype(self.dtypes)
 
@@ -160,7 +157,4 @@ def _as_objects(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _library(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as missing:
-        raise MissingExtraError("CEval's face needs ceval: pip install 'relax-plugin[ceval]'.") from missing
+    return import_extra(name, "CEval's face needs ceval", "ceval")

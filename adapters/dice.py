@@ -8,28 +8,21 @@ import inspect
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
+from importlib import import_module
+from numbers import Real
 from threading import Lock
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
+from dice_ml.diverse_counterfactuals import CounterfactualExamples
+from scipy.special import softmax
 
-from relax_plugin.adapters.dice_interfaces import (
-    AskedModel,
-    fitting,
-    is_carried,
-    may_lack,
-    moved_in,
-    named_features,
-    refuse_doubtful,
-    space_for,
-    training_rows,
-    with_ends,
-)
-from relax_plugin.adapters.dice_request import BY_DEVIATION, ONLY_THE_CLASS, Request, check_tuning, known_objective
-from relax_plugin.base import CounterfactualExplainer, list_explainers, make_explainer
-from relax_plugin.errors import ColumnError, InputError, MissingExtraError, did_you_mean
+from relax_plugin.arrays import Array
+from relax_plugin.base import CounterfactualExplainer, full_name, list_explainers, make_explainer
+from relax_plugin.errors import ColumnError, InputError, MissingExtraError, UnknownNameError, did_you_mean
+from relax_plugin.features import Bounds, FeatureSpace
 from relax_plugin.goal import Goal
 from relax_plugin.results import Counterfactuals
 
@@ -41,7 +34,65 @@ try:
 except ImportError as missing:
     raise MissingExtraError("DiCE's face needs dice-ml: pip install 'relax-plugin[dice]'.") from missing
 
-from relax_plugin.adapters.dice_examples import LaterExamples, Tables
+BY_DEVIATION = "inverse_mad"  # DiCE's default feature_weights
+ONLY_THE_CLASS = 0.5  # DiCE's default stopping_threshold
+EVEN_WEIGHT = 0.2  # DiCE's default of both proximity_weight and sparsity_weight, where it has both
+PRIVATE_ROWS = 1000  # drawn from the ranges of a private data interface, which has no rows to learn from
+MISSING_TEXTS = ("nan", "<NA>", "NaT")  # what DiCE makes of missing categories; and of None "None", which may be a word
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What DiCE is asked for, in its own words and with its own defaults; None is a weight that is not given."""
+
+    total_CFs: int
+    desired_class: Any = "opposite"
+    desired_range: Sequence[float] | None = None
+    permitted_range: Mapping[str, Sequence[Any]] | None = None
+    features_to_vary: Any = "all"
+    stopping_threshold: float = ONLY_THE_CLASS
+    posthoc_sparsity_param: float | None = 0.1
+    posthoc_sparsity_algorithm: str = "linear"
+    verbose: bool = False
+    random_seed: int | None = None
+    feature_weights: Any = BY_DEVIATION
+    proximity_weight: float | None = None
+    sparsity_weight: float | None = None
+
+    @property
+    def costs(self) -> Mapping[str, float]:
+        """The prices of the features that have one of their own."""
+        if isinstance(self.feature_weights, Mapping):
+            return self.feature_weights
+        if self.feature_weights not in (None, BY_DEVIATION):
+            raise InputError(f"feature_weights is {self.feature_weights!r}; give {BY_DEVIATION!r}, or name to weight.")
+        return {}
+
+    @property
+    def vary(self) -> Any:
+        """The features that may change; None for all of them."""
+        if not isinstance(self.features_to_vary, str):
+            return self.features_to_vary
+        if self.features_to_vary != "all":
+            name = self.features_to_vary
+            raise InputError(f"features_to_vary is {name!r}; give 'all' or a list: [{name!r}].")
+        return None
+
+    @property
+    def min_probability(self) -> float | None:
+        """The least probability of the desired class; None if the class is enough."""
+        return None if self.stopping_threshold == ONLY_THE_CLASS else self.stopping_threshold
+
+    @property
+    def objective(self) -> Literal["sparse", "closest"] | None:
+        """What the heavier of the two weights asks for; None if they weigh the same, which is left to the explainer."""
+        given = {"proximity_weight": self.proximity_weight, "sparsity_weight": self.sparsity_weight}
+        for name, weight in given.items():
+            number = isinstance(weight, Real) and not isinstance(weight, bool)
+            if weight is not None and not (number and 0 <= weight < float("inf")):
+                raise InputError(f"{name} is {weight!r}, but must be a finite number, 0 or more.")
+        close, few = (EVEN_WEIGHT if weight is None else float(weight) for weight in given.values())
+        return None if close == few else "closest" if close > few else "sparse"
 
 
 class ReLAXDice(ExplainerBase):  # type: ignore[misc]
@@ -62,7 +113,7 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         super().__init__(data_interface, model_interface)
         names = data_interface.feature_names
         if isinstance(explainer, str):
-            explainer = make_explainer(explainer, AskedModel(model_interface, names), seed=seed, **(options or {}))
+            explainer = make_explainer(explainer, _AskedModel(model_interface, names), seed=seed, **(options or {}))
         elif options or not hasattr(explainer, "space_") or set(explainer.space_.columns) != set(names):
             raise InputError(f"an explainer must be fitted to the columns {names}; options go with a name only.")
         elif all(
@@ -81,12 +132,12 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         """
         if self.model.model_type == "regressor" and self.explainer.goal is None:
             self.explainer.set_params(goal=Goal.between(*self.infer_target_cfs_range(desired_range)))
-        space, training = training_rows(self.data_interface, self.explainer.seed, rows)
+        space, training = _training_rows(self.data_interface, self.explainer.seed, rows)
         known, values = space.taking_in(training)
         if rows is None:
-            refuse_doubtful(space)
+            _refuse_doubtful(space)
         else:
-            known = known.with_features(fitting(f, rows[f.name]) if f.categories else f for f in known.features)
+            known = known.with_features(_fitting(f, rows[f.name]) if f.categories else f for f in known.features)
         self.explainer.set_params(space=known).fit(known.model_input(values))
         self.fitted = True
         return self
@@ -113,7 +164,8 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
 
         - `query_instances` may be dicts too. A query that is as desired already is the first of `total_CFs`. A column
           with the outcome is dropped with a warning.
-        - `total_CFs` are the most: there are fewer where a further one would contain or nearly repeat another.
+        - `total_CFs` counterfactuals are delivered where so many distinct valid rows are found: first such as differ in
+          which features they change, then others. A query without any has none.
         - `desired_class`: a whole number is the position of a class, as with DiCE; anything else is its label.
         - `permitted_range` may exceed the training data; a cell outside it moves to the nearest end or first choice.
         - `stopping_threshold` is the least probability of the desired class; one half asks for the class alone.
@@ -127,40 +179,25 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
           explainer's own objective holds. An explainer that knows only the sparsest says so by a warning.
         - Other options of DiCE's own methods (`sample_size`, ...) are left aside with a warning.
         """
-        request = Request(
-            total_CFs=total_CFs,
-            desired_class=desired_class,
-            desired_range=desired_range,
-            permitted_range=permitted_range,
-            features_to_vary=features_to_vary,
-            stopping_threshold=stopping_threshold,
-            posthoc_sparsity_param=posthoc_sparsity_param,
-            posthoc_sparsity_algorithm=posthoc_sparsity_algorithm,
-            verbose=verbose,
-            random_seed=random_seed,
-            feature_weights=feature_weights,
-            proximity_weight=proximity_weight,
-            sparsity_weight=sparsity_weight,
-        )
+        given = locals()
+        request = _Request(**{field.name: given[field.name] for field in fields(_Request)})
         queries = self._read(query_instances)
         # DiCE refuses missing cells; here a query may lack what rows of the data lack, or whatever the explainer takes.
-        lacking = queries.columns if not self.own_space else may_lack(self.data_interface)
+        lacking = queries.columns if not self.own_space else _may_lack(self.data_interface)
         checked = queries.drop(columns=[name for name in lacking if name in queries])
         self._validate_counterfactual_configuration(checked, **vars(request))
-        check_tuning(tuning, inspect.signature(self.generate_counterfactuals).parameters)
+        _check_tuning(tuning, inspect.signature(self.generate_counterfactuals).parameters)
         examples = self._explain(queries, request) if len(queries) else []
         if not examples or self.total_cfs_found == 0:
             self._check_any_counterfactuals_computed([])  # raises
         return CounterfactualExplanations(examples)
 
     def _generate_counterfactuals(self, query_instance: Any, total_CFs: int, **asked: Any) -> Any:
-        """DiCE's inner question, about one query."""
-        known = {field.name for field in fields(Request)}
-        request = Request(total_CFs, **{name: value for name, value in asked.items() if name in known})
+        known = {field.name for field in fields(_Request)}
+        request = _Request(total_CFs, **{name: value for name, value in asked.items() if name in known})
         return self._explain(self._read(query_instance), request)[0]
 
     def _read(self, query_instances: Any) -> pd.DataFrame:
-        """The queries as one DataFrame."""
         if not isinstance(query_instances, pd.DataFrame | dict):
             query_instances = list(query_instances)
             if query_instances and all(isinstance(query, pd.DataFrame) for query in query_instances):
@@ -176,21 +213,21 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         features: pd.DataFrame = frame.drop(columns=outcome, errors="ignore")
         return features
 
-    def _explain(self, queries: pd.DataFrame, request: Request) -> list[Any]:
-        """DiCE's examples of each query."""
+    def _explain(self, queries: pd.DataFrame, request: _Request) -> list[Any]:
         interface, vary = self.data_interface, request.vary
-        permitted = with_ends(interface, request.permitted_range)
+        permitted = _with_ends(interface, request.permitted_range)
         self._check_queries(queries, permitted, request.features_to_vary)
         if not self.fitted:
             self.fit(queries, request.desired_range)
-        space, bounds = space_for(self.explainer.space_, queries, permitted or {}, widened=self.own_space)
+        space, bounds = _space_for(self.explainer.space_, queries, permitted or {}, widened=self.own_space)
         view = self.explainer.for_space(space.with_costs(request.costs) if request.costs else space)
+        view.fills = True
         if request.random_seed is not None:
             view.set_params(seed=request.random_seed)
-        rows, vary = queries[space.columns], named_features(space, vary)
-        start = moved_in(space, rows, vary, bounds)
+        rows, vary = queries[space.columns], _named_features(space, vary)
+        start = _moved_in(space, rows, vary, bounds)
         # What the model says to the queries as they were asked, if those are not the ones that are explained.
-        before = None if start is rows else view.blackbox_.labels(view.blackbox_.confirm(rows).output)
+        before = None if start is rows else _answers(view, rows)
         labels = [] if view.blackbox_.classes is None else view.blackbox_.classes.tolist()
         wanted = self._wanted(request.desired_class, labels) if labels else request.desired_class
         opposite = dict(zip(labels, labels[::-1], strict=True))  # only asked for where there are two
@@ -201,19 +238,27 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         elif before is None:
             goal = Goal.flip(min_probability=request.min_probability)
         else:
-            goal = Goal.to([opposite[label] for label in before], min_probability=request.min_probability)
-        objective = known_objective(request, view._objectives(), type(view).__name__)
+            others = [opposite.get(label, labels[0]) for label in before]  # those of refused queries are not delivered
+            goal = Goal.to(others, min_probability=request.min_probability)
+        objective = _known_objective(request, view._objectives(), type(view).__name__)
         wishes = {"vary": vary, "bounds": bounds, "objective": objective}
         made, found = self._found(view, start, goal, request.total_CFs, wishes)
         answers = (made.before if before is None else before).tolist()
-        tables = Tables.of(queries.assign(**{interface.outcome_name: answers}), found, interface)
+        refused = pd.isna(np.array(answers, dtype=object))
+        if refused.any():
+            places = ", ".join(map(str, np.flatnonzero(refused)))
+            words = f"the model refuses the queries at positions {places}: they have no counterfactuals."
+            warnings.warn(words, stacklevel=3)
+        found = found[~refused[found["query_id"]]]
+        outcome = pd.Series(answers, queries.index, dtype=object if refused.any() else None)
+        tables = _Tables.of(queries.assign(**{interface.outcome_name: outcome}), found, interface)
         told = {
             "posthoc_sparsity_param": request.posthoc_sparsity_param,
             "desired_range": None if request.desired_range is None else list(request.desired_range),
             "model_type": self.model.model_type,
         }
         desired = [opposite.get(answer) if wanted is None else wanted for answer in answers]
-        examples = [LaterExamples(interface, tables, q, {**told, "desired_class": d}) for q, d in enumerate(desired)]
+        examples = [_LaterExamples(interface, tables, q, {**told, "desired_class": d}) for q, d in enumerate(desired)]
         self.total_cfs_found, self.final_cfs_df = len(found), examples[-1].final_cfs_df
         self.cfs_preds = None if self.final_cfs_df is None else self.final_cfs_df[[interface.outcome_name]].to_numpy()
         return examples
@@ -227,7 +272,7 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
             return made.frame.assign(**{self.data_interface.outcome_name: made.after[made.found].tolist()})
 
         made = view.explain(start, goal=goal, n=max(total, 1), **wishes)
-        found, itself = table(made), np.flatnonzero(made.stage[:, 0] == "query")
+        found, itself = table(made), np.flatnonzero(made.stages[:, 0] == "query")
         if total > 1 and len(itself):
             queries, goals = start.iloc[itself], goal.chunk(itself)
             others = table(view.explain(queries, goal=goals, n=total - 1, besides_query=True, **wishes))
@@ -236,7 +281,6 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         return made, found[found["cf_id"] < total]
 
     def _check_queries(self, queries: pd.DataFrame, permitted: Mapping[str, Any] | None, vary: Any) -> None:
-        """Raise what DiCE raises on the first query that it would refuse."""
         interface = self.data_interface
         missing = [name for name in interface.feature_names if name not in queries]
         if missing and queries.columns.isin(interface.feature_names).all():
@@ -247,7 +291,7 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
             permitted = {k: [str(c) for c in ends] if k in texts else ends for k, ends in permitted.items()}
         known = interface.permitted_range if permitted is None else interface.get_features_range()[1]
         for name in names:  # dates, missing cells and what an explainer that is handed over takes are not DiCE's affair
-            free = queries[name].isna().to_numpy() | is_carried(queries[name]) | (not self.own_space)
+            free = queries[name].isna().to_numpy() | _is_carried(queries[name]) | (not self.own_space)
             texts[name] = texts[name].where(~free, str(known[name][0]))
         strange = [~texts[name].isin([str(category) for category in known[name]]).to_numpy() for name in texts]
         first = [int(np.any(strange, axis=0).argmax())]  # row 0 where nothing is strange
@@ -266,10 +310,16 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         return None if desired == "opposite" else labels[place]
 
 
+def _answers(explainer: CounterfactualExplainer, rows: pd.DataFrame) -> Array:
+    """The model's answers; None, or NaN of a regressor, for a row that it refuses."""
+    answer = explainer.blackbox_.confirm(rows, mark_refused=True)
+    labels = explainer.blackbox_.labels(answer.output)
+    labels[~answer.answered] = None
+    return labels
+
+
 def _named_explainer(method: Any) -> str | None:
-    """The name in the registry of a `method` of `dice_ml.Dice`; None for DiCE's own methods and for unknown ones."""
-    if method == "relax":
-        return "relax-global"
+    method = full_name(method) if isinstance(method, str) else method
     own = (SamplingStrategy.Random, SamplingStrategy.Genetic, SamplingStrategy.KdTree, SamplingStrategy.Gradient)
     return method if method not in own and method in list_explainers() else None
 
@@ -337,3 +387,284 @@ def installed() -> Iterator[None]:
         yield
     finally:
         _INSTALLATION.set(blocks=-1)
+
+
+def _known_objective(request: _Request, known: Sequence[str], method: str) -> Literal["sparse", "closest"] | None:
+    """The objective of the request if the explainer knows it; else a warning that its weight is set aside."""
+    if request.objective is None or request.objective in known:
+        return request.objective
+    weighed = "proximity_weight" if request.proximity_weight is not None else "sparsity_weight"
+    warnings.warn(
+        f"{weighed} is set aside: it asks for the closest answers, and {method} knows only the sparsest.", stacklevel=4
+    )
+    return None
+
+
+def _check_tuning(given: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    """Warn of options that only DiCE's own methods have; refuse what neither they nor our `own` parameters name."""
+    if not given:
+        return
+    network = import_module("dice_ml.explainer_interfaces.dice_pytorch").DicePyTorch
+    decide = import_module("dice_ml.dice").decide
+    classes = [network, *(decide(None, method) for method in ("random", "genetic", "kdtree"))]
+    methods = [network.generate_counterfactuals, *(one._generate_counterfactuals for one in classes)]
+    known = {option for method in methods for option in inspect.signature(method).parameters}
+    known -= {"self", "query_instance", "kwargs", *own}
+    for name in given:
+        if name not in known:
+            hint = did_you_mean(name, sorted(known))
+            raise UnknownNameError(f"generate_counterfactuals has no option {name!r}; {hint}")
+        warnings.warn(f"{name} tunes DiCE's own methods; this explainer does without it.", stacklevel=3)
+
+
+class _AskedModel:
+    """The model as DiCE asks it, with the manners of an estimator."""
+
+    def __init__(self, interface: Any, names: Sequence[str]) -> None:
+        self.interface = interface
+        self._estimator_type = interface.model_type
+        own = list(getattr(interface.model, "feature_names_in_", ()))
+        self.columns = own if interface.transformer.func is None and set(own) == set(names) else list(names)
+        self.logits: bool | None = None  # whether scores are those of a network, before softmax
+        if hasattr(interface.model, "classes_"):
+            self.classes_, self.logits = np.asarray(interface.model.classes_), False
+        if hasattr(interface, "set_eval_mode"):
+            interface.set_eval_mode()  # dropout would make the answers random
+
+    def predict_proba(self, rows: pd.DataFrame) -> Array:
+        scores = np.asarray(self.interface.get_output(rows[self.columns])).reshape(len(rows), -1)
+        if scores.shape[1] == 1 and not hasattr(self, "classes_"):  # a network's P(class 1)
+            return np.concatenate([1.0 - scores, scores], axis=1)
+        if self.logits is None:  # the first answer, to some training rows, tells
+            self.logits = bool((scores < 0).any() or (np.abs(scores.sum(axis=1) - 1.0) > 1e-3).any())
+        return np.asarray(softmax(scores, axis=1)) if self.logits else scores
+
+    def predict(self, rows: pd.DataFrame) -> Array:
+        if self._estimator_type == "regressor":
+            return np.asarray(self.interface.get_output(rows[self.columns])).reshape(len(rows))
+        if not hasattr(self, "classes_"):
+            return np.asarray(self.predict_proba(rows).argmax(axis=1))
+        return np.asarray(self.interface.get_output(rows[self.columns], model_score=False))
+
+
+def _refuse_doubtful(space: FeatureSpace) -> None:
+    """Refuse categories whose texts may be the model's numbers, truths or texts alike."""
+    for feature in space.features:
+        texts = [category for category in feature.categories if isinstance(category, str)]  # else DiCE kept the number
+        numbers = all(text.lstrip("+-").replace(".", "", 1).isdigit() for text in texts)
+        if texts and (numbers or set(texts) <= {"True", "False"}):
+            known = f"{feature.name!r} has the categories {list(texts)}, which the model may know as text or not"
+            raise InputError(f"{known}; show some rows as it is asked with: fit(X_train).")
+
+
+def _with_ends(interface: Any, permitted: Mapping[str, Sequence[Any]] | None) -> dict[str, list[Any]] | None:
+    """The permitted ranges, an end that is None or infinite being that of the data."""
+    if permitted is None:
+        return None
+    ranges = {name: list(ends) for name, ends in permitted.items()}
+    seen = interface.get_features_range()[1] if hasattr(interface, "data_df") else interface.permitted_range
+    for name, ends in ranges.items():
+        if not ends:
+            raise InputError(f"permitted_range of {name!r} is empty; give [low, high], or the categories to choose.")
+        if name in interface.continuous_feature_names and len(ends) == 2:
+            own = zip(ends, (min(seen[name]), max(seen[name])), strict=True)
+            low, high = (end if end is not None and np.isfinite(end) else last for end, last in own)
+            some = [number for number in _listed_numbers(interface)[1].get(name, ()) if low <= number <= high]
+            ranges[name] = some or [low, high]
+    return ranges
+
+
+def _listed_numbers(interface: Any) -> tuple[dict[str, float], dict[str, list[Any]]]:
+    """The numeric features of a private data interface that list three values or more, as choices to answer with.
+
+    By name the step of those whose values are evenly spaced, and the values, in order, of those whose are not. (DiCE
+    itself takes the first two for the ends of a range.)
+    """
+    steps, ordered = {}, {}
+    for name in [] if hasattr(interface, "data_df") else interface.continuous_feature_names:
+        numbers = sorted(set(interface.permitted_range[name]))
+        gaps = np.diff(np.asarray(numbers, dtype=float))
+        if len(interface.permitted_range[name]) > 2 and len(gaps):
+            if np.allclose(gaps, gaps[0], rtol=1e-9, atol=0.0):
+                steps[name] = float(gaps[0])
+            else:
+                ordered[name] = numbers
+    return steps, ordered
+
+
+def _space_for(
+    space: FeatureSpace, queries: pd.DataFrame, permitted: Mapping[Any, Sequence[Any]], *, widened: bool
+) -> tuple[FeatureSpace, Bounds]:
+    """The space in the dtypes of the queries, `widened` for what is permitted, and that as the bounds of a call."""
+    features, bounds = [], {}
+    for name in permitted:
+        if name in space.columns and name not in space.names:
+            told = f"permitted_range names {name!r}, which is part of a one-hot group or derived from other columns"
+            raise InputError(f"{told}; accepted are {space.names}.")
+    for feature in space.features:
+        if feature.columns or feature.carried:
+            features.append(feature)
+            continue
+        choices = permitted.get(feature.name, ())
+        if widened and choices and not feature.categories:
+            ends = [float(end) for end in choices]
+            feature = replace(feature, low=min([feature.low, *ends]), high=max([feature.high, *ends]))
+        features.append(_fitting(feature, queries[feature.name]))
+        if choices:
+            texts = {str(category): category for category in features[-1].categories}
+            bounds[feature.name] = [texts.get(str(choice), choice) for choice in choices]
+    return space.with_features(features), bounds
+
+
+def _named_features(space: FeatureSpace, columns: Any) -> Any:
+    """The features of columns that may vary: a group for its columns, and none for a derived one; None is all."""
+    if columns is None:
+        return None
+    groups = {column: feature.name for feature in space.features for column in feature.columns}
+    return list(dict.fromkeys(groups.get(name, name) for name in columns if name not in space.formulas))
+
+
+def _fitting(feature: Any, column: "pd.Series[Any]") -> Any:
+    """The feature in the dtype of the column."""
+    dtype: Any = column.dtype
+    if feature.categories:
+        known = column.dropna()
+        if len(known) == 0:
+            return feature
+        kind = type(known.iloc[0])
+        read: Any = "True".__eq__ if kind in (bool, np.bool_) else kind
+        numbers = [isinstance(category, int | float | np.number) for category in feature.categories]
+        fractions = kind in (float, np.float64, np.float32) or any(isinstance(c, float) for c in feature.categories)
+        if all(numbers) and fractions and issubclass(kind, int | float | np.number):  # their texts differ, 2 and 2.0
+            fits = all(kind(category) == category for category in feature.categories)
+            return replace(feature, dtype=dtype) if fits else feature  # whole numbers cannot hold 0.5
+        categories = tuple(read(str(category)) for category in feature.categories)
+        if isinstance(dtype, pd.CategoricalDtype):  # it may lack categories that the counterfactuals need
+            dtype = pd.CategoricalDtype(list(categories), dtype.ordered)
+        return replace(feature, categories=categories, dtype=dtype)
+    if not pd.api.types.is_integer_dtype(dtype):
+        return feature if pd.api.types.is_object_dtype(dtype) else replace(feature, dtype=dtype)
+    held = np.iinfo(getattr(dtype, "numpy_dtype", dtype))
+    step = feature.step if feature.step and feature.step % 1 == 0 else 1.0
+    low, high = max(feature.low, float(held.min)), min(feature.high, float(held.max))
+    return replace(feature, kind="integer", dtype=dtype, step=step, low=low, high=high)
+
+
+def _moved_in(space: FeatureSpace, queries: pd.DataFrame, vary: Any, bounds: Any) -> pd.DataFrame:
+    """The queries with every cell within its permitted range."""
+    if not bounds:
+        return queries
+    space, values = space.taking_in(queries)
+    limits, missing = space.limits(bounds=bounds), space.is_missing(values)
+    moved, nearest = values.copy(), np.clip(values, *limits.span(values))
+    for name, bound in bounds.items():
+        j = space.names.index(name)
+        outside = (values[:, j] < limits.low[0, j]) | (values[:, j] > limits.high[0, j])
+        if space.is_categorical[j]:
+            codes = [space.features[j].categories.index(category) for category in bound]
+            outside, nearest[:, j] = ~np.isin(values[:, j], codes), codes[0]
+        outside &= ~missing[:, j]
+        moved[outside, j] = nearest[outside, j]
+        fixed = space.features[j].immutable or (vary is not None and name not in vary)
+        way = {"increase": 1, "decrease": -1, None: 0}[space.features[j].direction]
+        wrong = (values[:, j] > limits.high[0, j]) if way > 0 else (values[:, j] < limits.low[0, j]) & (way < 0)
+        if (outside & (fixed | wrong)).any():
+            value = queries[name].iloc[int(np.argmax(outside))]
+            raise InputError(f"{name!r} is {value!r}, which is outside the permitted range and isn't allowed to vary.")
+    return queries if (moved == values).all() else pd.DataFrame(space.restore(moved, queries, values))
+
+
+def _may_lack(interface: Any) -> list[str]:
+    """The features that some rows of the data interface lack."""
+    if not hasattr(interface, "data_df"):
+        return []
+    data = interface.data_df[interface.feature_names]
+    gaps = data.isna() | data.isin([*MISSING_TEXTS, "None"]) & data.columns.isin(interface.categorical_feature_names)
+    return [name for name in data if gaps[name].any()]
+
+
+def _as_known(texts: "pd.Series[Any]", shown: "pd.Series[Any] | None") -> "pd.Series[Any]":
+    """A column of DiCE's texts: dates as dates, and missing cells missing, as the rows that are shown tell."""
+    texts = texts.astype(object)
+    blank = texts.isin(MISSING_TEXTS)
+    if shown is not None and any(cell is None for cell in shown):
+        blank |= texts == "None"
+    if shown is not None and _is_carried(shown):
+        made = pd.to_datetime(texts) if pd.api.types.is_datetime64_any_dtype(shown.dtype) else pd.to_timedelta(texts)
+        return made.astype(shown.dtype)
+    return texts.where(~blank, None) if blank.any() else texts
+
+
+def _is_carried(column: "pd.Series[Any]") -> bool:
+    """Whether the cells are dates or durations, which DiCE takes for categories and no explainer changes."""
+    return pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype)
+
+
+def _training_rows(interface: Any, seed: int, shown: pd.DataFrame | None = None) -> tuple[FeatureSpace, pd.DataFrame]:
+    """What is learned from, with categories as text, and its space.
+
+    Rows that lack a cell are left out, unless rows that are `shown` lack some too: then the model takes them.
+    """
+    texts, bounds = interface.categorical_feature_names, interface.permitted_range
+    steps, ordered = _listed_numbers(interface)
+    if hasattr(interface, "data_df"):
+        data, seen = interface.data_df[interface.feature_names], interface.get_features_range()[1]
+        data = data.dropna() if shown is None or not shown.isna().any(axis=None) else data
+        bounds = {name: ends for name, ends in bounds.items() if list(ends) != list(seen[name])}
+        # By its text DiCE's float32 becomes the number that was written: 0.1, not 0.10000000149.
+        floats = data.select_dtypes(np.float32).columns
+        rows = data.astype(dict.fromkeys([*texts, *floats], str)).astype(dict.fromkeys(floats, float))
+        rows = rows.assign(**{name: _as_known(rows[name], None if shown is None else shown[name]) for name in texts})
+    else:
+        rng, size = np.random.default_rng(seed), PRIVATE_ROWS
+        choices = [*texts, *steps, *ordered]
+        ends = {name: (min(cells), max(cells)) for name, cells in bounds.items() if name not in texts}
+        drawn = {n: rng.choice(c, size) if n in choices else rng.uniform(*ends[n], size) for n, c in bounds.items()}
+        decimals = {n: d for n, d in interface.get_decimal_precisions("dict").items() if n not in choices}
+        rows = pd.DataFrame(drawn).round(decimals)
+        bounds = {n: ends.get(n, c) for n, c in bounds.items() if n not in ordered}
+    chosen = [name for name in texts if not _is_carried(rows[name])]
+    bounds = {n: b for n, b in bounds.items() if n not in texts or n in chosen}
+    space = FeatureSpace.infer(rows, categorical=chosen, bounds=bounds, steps=steps, ordered=ordered)
+    given = getattr(interface, "continuous_features_precision", None) or {}
+    stepped = [replace(f, step=10.0 ** -given[f.name]) if f.name in given else f for f in space.features]
+    return space.with_features(stepped), rows
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """All queries and all that was found, in DiCE's columns, from which the tables of each query are cut."""
+
+    queries: pd.DataFrame
+    found: pd.DataFrame
+    ends: Array  # query q has the rows from ends[q] to ends[q + 1] of those found
+
+    @classmethod
+    def of(cls, queries: pd.DataFrame, found: pd.DataFrame, interface: Any) -> "_Tables":
+        columns = [*interface.feature_names, interface.outcome_name]
+        ends = np.searchsorted(found["query_id"], np.arange(len(queries) + 1))
+        # Every table has an index of its own, from 0 on, so that cutting it out is all there is to do.
+        numbered = found[columns].set_axis(pd.Index(found.groupby("query_id").cumcount()))
+        return cls(queries[columns].set_axis(np.zeros(len(queries), dtype=int)), numbered, ends)
+
+    def cut(self, query: int) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+        """A query, and what was found for it."""
+        first, end = self.ends[query : query + 2]
+        return self.queries.iloc[query : query + 1], self.found.iloc[first:end] if end > first else None
+
+
+class _LaterExamples(CounterfactualExamples):  # type: ignore[misc]
+    """DiCE's examples of one query, made when first looked at: a thousand small tables cost more than the search."""
+
+    def __init__(self, *parts: Any) -> None:
+        self._parts = parts
+
+    def __getattr__(self, name: str) -> Any:
+        if "_parts" not in self.__dict__:
+            raise AttributeError(name)
+        interface, tables, query, told = self.__dict__.pop("_parts")
+        changed = self.__dict__.copy()
+        asked, found = tables.cut(query)
+        super().__init__(interface, found, asked, None if found is None else found.copy(), **told)
+        self.__dict__.update(changed)
+        return getattr(self, name)

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from relax_plugin.adapters.interpret_inputs import default_goal
-from relax_plugin.base import CounterfactualExplainer, make_explainer, whole_number
-from relax_plugin.errors import GoalError, InputError, MissingExtraError, ReLAXError
+from relax_plugin.base import CounterfactualExplainer, default_goal, make_explainer, whole_number
+from relax_plugin.errors import InputError, MissingExtraError, ReLAXError
 
 if TYPE_CHECKING:
     from relax_plugin.pages.card import Card
@@ -158,12 +157,8 @@ def _trained(
     if hasattr(explainer, "blackbox_"):
         explainer.space_.values(rows)  # refuses columns and cells that the explainer does not know
         return explainer, ""
-    explainer = explainer.__sklearn_clone__()
-    try:
-        return explainer.fit(rows), ""
-    except GoalError:  # before anything is learned: only the core can tell whether a model is a regressor
-        if explainer.goal is not None:
-            raise
-    goal, sentence = default_goal(explainer, rows)
-    explainer.set_params(goal=goal)
-    return explainer.fit(rows), sentence[:1].upper() + sentence[1:] + "."
+    explainer = explainer.__sklearn_clone__().fit(rows)
+    if explainer.goal_ is not None:
+        return explainer, ""
+    explainer.goal, sentence = default_goal(explainer, rows)
+    return explainer, sentence[:1].upper() + sentence[1:] + "."

@@ -3,18 +3,21 @@
 interpret loads the entry points of all packages at once, so what takes long to import is imported when it is used.
 """
 
+import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from functools import cached_property
+from dataclasses import replace
+from html import escape
 from importlib import import_module
 from itertools import count
 from operator import index
+from textwrap import wrap
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from relax_plugin.adapters.interpret_figures import WAYS, row_figure, summary, text_of
-from relax_plugin.adapters.interpret_inputs import default_goal, estimator, refuse_one_row, rows_of, seed_of, space_of
-from relax_plugin.errors import GoalError, InputError, MissingExtraError
+from relax_plugin.cached import cached_property
+from relax_plugin.errors import InputError, MissingExtraError, TableNote, did_you_mean
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -28,6 +31,15 @@ try:
     from interpret.api.base import ExplainerMixin, ExplanationMixin
 except ImportError as missing:
     raise MissingExtraError("InterpretML's face needs interpret: pip install 'relax-plugin[interpret]'.") from missing
+
+CATEGORICAL = ("nominal", "nominal_prevalence", "nominal_alphabetical", "ordinal")  # interpret's feature types
+TYPES = (*CATEGORICAL, "auto", "continuous", "quantile", "rounded_quantile", "uniform", "winsorized", "ignore")
+FUNCTION_ROWS = 100  # training rows that a prediction function is asked, to see what it answers
+LETTERS, TICK, LINE = 100, 24, 17  # letters across a notebook, and of a name beside its bar; pixels of a line of text
+PAPER = {"xref": "paper", "yref": "paper"}
+NOTE = {"xanchor": "left", "yanchor": "top", "yshift": -3, "align": "left", "showarrow": False, **PAPER}
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # Okabe and Ito's, for the colour-blind
+WAYS = {"higher": ("▲", COLOURS[0]), "lower": ("▼", COLOURS[1]), "other": ("◆", COLOURS[2])}
 
 
 class ReLAX(ExplainerMixin):  # type: ignore[misc]
@@ -78,16 +90,17 @@ class ReLAX(ExplainerMixin):  # type: ignore[misc]
     ) -> None:
         from relax_plugin.base import make_explainer
 
+        data = _with_names(data, model) if space is None and isinstance(explainer, str) else data
         self.model, self.data, self.feature_names, self.feature_types = model, data, feature_names, feature_types
         if space is not None and feature_types is not None:
             raise InputError("the space says what feature_types say, and more; give one of them.")
         if isinstance(explainer, str):
-            options = {"seed": seed_of(seed, random_state), "goal": goal, **(options or {})}
-            space = space_of(data, feature_names, feature_types, one_hot) if space is None else space
-            explainer = make_explainer(explainer, estimator(model, options["goal"], data), space, **options)
+            options = {"seed": _seed_of(seed, random_state), "goal": goal, **(options or {})}
+            space = _space_of(data, feature_names, feature_types, one_hot) if space is None else space
+            explainer = make_explainer(explainer, _estimator(model, options["goal"], data), space, **options)
         elif any(value is not None for value in (options, goal, space, feature_types, random_state)):
             raise InputError(f"options go with the name of an explainer; this {type(explainer).__name__} has its own.")
-        elif explainer.model != model and explainer.model is not estimator(model, None):
+        elif explainer.model != model and explainer.model is not _estimator(model, None):
             raise InputError(f"this {type(explainer).__name__} explains another model; pass its own, explainer.model.")
         self.explainer = explainer
 
@@ -107,15 +120,11 @@ class ReLAX(ExplainerMixin):  # type: ignore[misc]
     def _trained(self, explainer: "CounterfactualExplainer") -> "CounterfactualExplainer":
         """The explainer, fitted to the training rows; for a regressor without a goal, with the default one."""
         if explainer.space is None:
-            refuse_one_row(self.data)
-        try:
-            return explainer.fit(self.data)
-        except GoalError:  # before anything is learned: only the core can tell whether a model is a regressor
-            if explainer.goal is not None:
-                raise
-        goal, self.default_goal_ = default_goal(explainer, self.data)
-        explainer.set_params(goal=goal)
-        return explainer.fit(self.data)
+            _refuse_one_row(self.data)
+        explainer.fit(self.data)
+        if explainer.goal_ is None:
+            explainer.goal, self.default_goal_ = import_module("relax_plugin.base").default_goal(explainer, self.data)
+        return explainer
 
     def explain_local(
         self,
@@ -134,7 +143,7 @@ class ReLAX(ExplainerMixin):  # type: ignore[misc]
         """Counterfactuals, `n` for each row; `goal` and what follows it hold for this call, and `y` is only shown."""
         if not hasattr(self, "explainer_"):
             self.fit()
-        rows, labels = rows_of(self.explainer_.space_, X)
+        rows, labels = _rows_of(self.explainer_.space_, X)
         actual = [None] * len(rows) if y is None else np.asarray(y).reshape(-1).tolist()
         if len(actual) != len(rows):
             raise InputError(f"y has {len(actual)} answers for {len(rows)} rows.")
@@ -170,7 +179,7 @@ class CounterfactualExplanation(ExplanationMixin):  # type: ignore[misc]
             "Predicted": made.before.tolist(),
             "Counterfactual": np.where(made.found[:, 0], made.after[:, 0], none).tolist(),
             "Changed": [", ".join(c["name"] for c in self._changes.get((row, 0), ())) for row in range(len(made))],
-            "Status": made.status[:, 0].tolist(),
+            "Status": made.statuses[:, 0].tolist(),
         }
         columns |= {} if None in self.actual else {"Actual": self.actual}
         return import_module("pandas").DataFrame(columns).round(3)
@@ -188,7 +197,7 @@ class CounterfactualExplanation(ExplanationMixin):  # type: ignore[misc]
             score = float(scores[row, slot, j])
             way = "other" if space.is_categorical[j] else "lower" if score < 0 else "higher"
             change = {"name": self.feature_names[j], "from": old, "to": new, "way": way, "score": score}
-            changes.setdefault((row, slot), []).append({**change, "text": f"{text_of(old, 16)} → {text_of(new, 16)}"})
+            changes.setdefault((row, slot), []).append({**change, "text": f"{_text_of(old, 16)} → {_text_of(new, 16)}"})
         return {key: sorted(own, key=lambda change: -abs(change["score"])) for key, own in changes.items()}
 
     def data(self, key: Any = None) -> Any:
@@ -214,11 +223,11 @@ class CounterfactualExplanation(ExplanationMixin):  # type: ignore[misc]
     def visualize(self, key: Any = None) -> "Figure":
         """A plotly figure: a row's changes as table and bars; for None how often which feature is changed."""
         data = self.data(None if key == -1 else key)
-        return row_figure(data) if "row" in data else summary(data)
+        return _row_figure(data) if "row" in data else _summary(data)
 
     def _overall(self) -> dict[str, Any]:
         made, every = self.counterfactuals, [change for own in self._changes.values() for change in own]
-        failed = made.status[~made.found[:, 0], 0].tolist()
+        failed = made.statuses[~made.found[:, 0], 0].tolist()
         total, times = max(int(made.found.sum()), 1), {way: dict.fromkeys(self.feature_names, 0) for way in WAYS}
         for change in every:
             times[change["way"]][change["name"]] += 1
@@ -239,9 +248,10 @@ class CounterfactualExplanation(ExplanationMixin):  # type: ignore[misc]
 
         made, found = self.counterfactuals, []
         for slot, (met, after) in enumerate(zip(made.found[row].tolist(), made.after[row].tolist(), strict=True)):
-            own = {"status": made.status[row, slot], "changes": self._changes.get((row, slot), [])}
+            own = {"status": made.statuses[row, slot], "changes": self._changes.get((row, slot), [])}
             found.append({"found": met, **own, **self._answer(after if met else None, made.scores_after, (row, slot))})
         before = self._answer(made.before.tolist()[row], made.scores_before, row)
+        before |= {"text": "no answer"} if made.refused[row] else {}
         scores = {change["name"]: change["score"] for change in found[0]["changes"]}
         return {
             "type": "counterfactual",
@@ -258,5 +268,232 @@ class CounterfactualExplanation(ExplanationMixin):  # type: ignore[misc]
         """In interpret's words: the score of a class is its probability, that of a number the number itself."""
         known = self.has_probabilities and answer in (self.classes or ())
         score: Any = float(scores[where][self.classes.index(answer)]) if known else None
-        text = text_of("no counterfactual" if answer is None else answer) + (f" ({100 * score:.0f} %)" if known else "")
+        text = _text_of("no counterfactual" if answer is None else answer) + (
+            f" ({100 * score:.0f} %)" if known else ""
+        )
         return {"predicted": answer, "predicted_score": answer if self.classes is None else score, "text": text}
+
+
+def _seed_of(seed: int, random_state: Any) -> int:
+    """The seed, which interpret's own explainers call `random_state`: a whole number, or a generator to draw one of."""
+    if random_state is None:
+        return seed
+    if seed:
+        raise InputError(f"seed is {seed} and random_state is {random_state!r}, which say the same; give one of them.")
+    draw = getattr(random_state, "integers", getattr(random_state, "randint", None))
+    if draw is not None:
+        return int(draw(2**31 - 1))
+    if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer):
+        raise InputError(f"random_state is {random_state!r}; give a whole number, a RandomState or a Generator.")
+    return int(random_state)
+
+
+def _estimator(model: Any, goal: "Goal | None", data: Any = None) -> Any:
+    """The model behind a prediction function, which is what interpret is often given."""
+    owner = getattr(model, "__self__", None)
+    if hasattr(owner, "__sklearn_tags__") and model.__name__ in ("predict", "predict_proba", "decision_function"):
+        return owner
+    plain = callable(model) and not hasattr(model, "predict") and not hasattr(model, "parameters")  # as networks have
+    number = goal.kind in ("shift", "between") if goal is not None else plain and _answers_numbers(model, data)
+    return SimpleNamespace(predict=model, _estimator_type="regressor") if plain and number else model
+
+
+def _with_names(data: Any, model: Any) -> Any:
+    """An array of training rows as a frame, if the model was fitted to named columns: else scikit-learn warns."""
+    names = getattr(getattr(model, "__self__", model), "feature_names_in_", ())
+    if hasattr(data, "columns") or len(names) == 0 or np.shape(data)[1:] != (len(names),):
+        return data
+    return import_module("pandas").DataFrame(np.asarray(data), columns=list(names)).infer_objects()
+
+
+def _answers_numbers(function: Any, data: Any) -> bool:
+    """Whether a function answers one number a row that is no label and no probability: fractions beyond 0 to 1."""
+    if not len(np.shape(data)):
+        return False
+    answers = np.asarray(function(data[:FUNCTION_ROWS]))
+    if answers.dtype.kind != "f" or (answers.ndim > 1 and answers.shape[1] != 1):
+        return False
+    return bool((answers % 1 != 0).any() and ((answers < 0) | (answers > 1)).any())
+
+
+def _refuse_one_row(data: Any) -> None:
+    """Refuse training rows that are one row, such as the background that SHAP's explainers are content with."""
+    if (*np.shape(data), 0)[0] == 1:
+        raise InputError(
+            "data has 1 row, and the ranges and categories that a counterfactual may use are read off the training "
+            "rows: pass those, where SHAP is content with one background row, or say them by space=FeatureSpace(...)."
+        )
+
+
+def _space_of(
+    data: Any,
+    names: Sequence[str] | None,
+    types: Sequence[Any] | None,
+    one_hot: Mapping[Any, Sequence[Any]] | str | None = None,
+) -> "FeatureSpace":
+    """The space of the training rows, described as interpret does."""
+    from relax_plugin.features import FeatureSpace
+
+    columns = list(getattr(data, "columns", [f"x{j}" for j in range((*np.shape(data), 0, 0)[1])]))
+    for what, given in (("names", names), ("types", types)):
+        if given is not None and len(given) != len(columns):
+            raise InputError(f"there are {len(given)} feature_{what}, but {len(columns)} columns.")
+    said = dict(zip(columns, [None] * len(columns) if types is None else types, strict=True))
+    for name, kind in said.items():
+        if isinstance(kind, str) and kind not in TYPES:
+            raise InputError(f"the feature type of {name!r} is {kind!r}; {did_you_mean(kind, TYPES)}")
+    _refuse_one_row(data)
+    called = dict(zip(columns, columns if names is None or hasattr(data, "columns") else names, strict=True))
+    groups: Any = (_dummies(data, said, called) or None) if one_hot == "auto" else one_hot
+    grouped = (
+        {column: name for name, of_group in groups.items() for column in of_group}
+        if isinstance(groups, Mapping)
+        else {}
+    )
+    categorical = [n for n, kind in said.items() if not isinstance(kind, str | int | None) or kind in CATEGORICAL]
+    categorical = [name for name in categorical if name not in grouped]
+    still = dict.fromkeys(grouped.get(name, name) for name, kind in said.items() if kind == "ignore")
+    space = FeatureSpace.infer(data, categorical=categorical, immutable=list(still), one_hot=groups)
+    if names is None or space.container == "frame":  # whose columns the model knows by their own names
+        return space
+    named = [_called(feature, called) for feature in space.features]
+    return FeatureSpace(named, "array", space.array_dtype, [str(name) for name in names])
+
+
+def _called(feature: Any, names: Mapping[Any, Any]) -> Any:
+    if not feature.columns:
+        return replace(feature, name=str(names[feature.name]))
+    labels = {column: str(names[column]).removeprefix(feature.name)[1:] for column in feature.columns}
+    categories = tuple(labels.get(category, category) for category in feature.categories)
+    return replace(feature, categories=categories, columns=tuple(str(names[column]) for column in feature.columns))
+
+
+def _dummies(data: Any, said: Mapping[Any, Any], called: Mapping[Any, Any]) -> dict[Any, list[Any]]:
+    """The one-hot groups among the columns, as `pandas.get_dummies` makes them, by the names they are called.
+
+    No group is a set of columns of which some are to be ignored and others not.
+    """
+    from relax_plugin.features import FeatureSpace
+
+    frame = import_module("pandas").DataFrame(data, copy=False)
+    frame.columns = list(called.values())
+    flags = [name for name in frame if isinstance(name, str) and frame[name].isin([0, 1]).all()]
+    if len(flags) < 2 or not frame.columns.is_unique:
+        return {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableNote)  # it would say the same as below, of arrays in other names
+        found = [feature for feature in FeatureSpace.infer(frame[flags], one_hot="auto").features if feature.columns]
+    columns = {name: column for column, name in called.items()}
+    groups = {feature.name: [columns[name] for name in feature.columns] for feature in found}
+    groups = {
+        name: group
+        for name, group in groups.items()
+        if name not in columns and len({said[column] == "ignore" for column in group}) == 1
+    }
+    if groups:
+        told = "; ".join(f"{name!r} of {[called[column] for column in group]}" for name, group in groups.items())
+        warnings.warn(
+            f"one-hot groups were found, each of which is one feature: {told}; one_hot={{}} keeps them apart.",
+            TableNote,
+            stacklevel=4,
+        )
+    return groups
+
+
+def _rows_of(space: "FeatureSpace", X: Any) -> tuple[Any, list[Any]]:
+    """The rows in the container of the training rows, also a single one, and what to call each."""
+    if hasattr(X, "to_frame"):  # a Series is one row
+        X = X.to_frame().T.infer_objects()
+    if not hasattr(X, "columns"):
+        X = np.atleast_2d(np.asarray(X))
+        if space.container == "frame":
+            known, values = space.taking_in(X)
+            return known.model_input(values), list(range(len(X)))
+        return X, list(range(len(X)))
+    labels = X.index.tolist() if hasattr(X, "index") else range(len(X))
+    X = X if space.container == "frame" else space.frame(X).to_numpy()
+    return X, [label if isinstance(label, int) else str(label) for label in labels]
+
+
+def _row_figure(data: dict[str, Any]) -> "Figure":
+    """A table in the user's units, and below it bars in standard deviations."""
+    made, perf, many = data["counterfactuals"], data["perf"], len(data["counterfactuals"]) > 1
+    every = sorted((change for one in made for change in one["changes"]), key=lambda change: -abs(change["score"]))
+    now = {change["name"]: change["from"] for change in every}
+    columns = [["", "answer", *now], ["now", perf["text"], *map(_text_of, now.values())]]
+    for number, one in enumerate(made, 1):
+        ends = {change["name"]: f"{WAYS[change['way']][0]} {_text_of(change['to'])}" for change in one["changes"]}
+        told = one["text"] if ends else f"{one['text']}: {one['status']}" if one["found"] else one["status"]
+        columns.append([f"option {number}" if many else "counterfactual", told, *(ends.get(name, "=") for name in now)])
+    letters = LETTERS - min(TICK, max(map(len, columns[0])))  # beside the names of the bars
+    cells = [[wrap(text, max(letters // len(columns) - 2, 5)) for text in line] for line in zip(*columns, strict=True)]
+    feet, bars = np.cumsum([LINE * max(map(len, line)) + 8 for line in cells]), (24 + 16 * len(made)) * len(now)
+    below = [f"{len(now)} of {len(data['names'])} features change" if now else made[0]["status"]]
+    below[0] += "" if perf["actual"] is None else f"; the actual answer is {_text_of(perf['actual'])}"
+    below += [data["goal"]] if data["goal"] else []
+    title, height = f"Row {data['row']}: predicted {perf['text']} → {made[0]['text']}", int(feet[-1]) + bars + 50
+    axis = "change in standard deviations (another category: 1)"
+    figure = _figure(title, below, height, bars, list(now), axis).update_layout(showlegend=many)
+    for k, changes in enumerate(one["changes"] for one in made):
+        figure.add_bar(
+            x=[change["score"] for change in changes],
+            y=[list(now).index(change["name"]) for change in changes],
+            text=[escape(change["text"]) for change in changes],
+            name=f"option {k + 1}",
+            marker={"color": COLOURS[k % len(COLOURS)] if many else [WAYS[change["way"]][1] for change in changes]},
+        )
+    figure.update_traces(textposition="outside", cliponaxis=False, hoverinfo="x+text", orientation="h")
+    least, most = (pick([0.0, *(change["score"] for change in every)]) for pick in (min, max))
+    share = max([len(change["text"]) + 3 for change in every], default=0) / letters
+    room = (most - least) * share / max(1 - share * ((least < 0) + (most > 0)), 0.3)  # for the labels of the bars
+    figure.update_xaxes(range=[least - room * (least < 0), most + room * (most > 0)])
+    return _with_table(figure, cells, [1 - foot / height for foot in [0, *feet.tolist()]])
+
+
+def _with_table(figure: "Figure", cells: list[list[list[str]]], heights: list[float]) -> "Figure":
+    """The figure with lines of text between these heights; plotly's own table is not in interpret's notebook cells."""
+    spots = [(j / len(row), y, cell) for row, y in zip(cells, heights[:-1], strict=True) for j, cell in enumerate(row)]
+    notes = [{"x": x, "y": y, "text": "<br>".join(map(escape, cell)), **NOTE} for x, y, cell in spots]
+    rules = [{"x0": 0, "x1": 1, "y0": foot, "y1": foot, "line": {"color": "#C8D4E3"}, **PAPER} for foot in heights[1:]]
+    return figure.update_layout(annotations=notes, shapes=rules)
+
+
+def _summary(data: dict[str, Any]) -> "Figure":
+    """How often each feature is changed, and for how many rows nothing was found."""
+    order = sorted(np.flatnonzero(data["scores"]).tolist(), key=lambda j: -data["scores"][j])[:15]  # as interpret
+    below = [f"{times} without: {reason}" for reason, times in data["not_found"].items()]
+    below = [
+        f"each changes {data['changes']:.1f} features on average",
+        *below,
+        *([data["goal"]] if data["goal"] else []),
+    ]
+    title, bars = f"Counterfactuals for {data['found']} of {data['rows']} rows", 30 * len(order)
+    axis = "share of the counterfactuals that change the feature, %"
+    figure = _figure(title, below, bars + 30, bars, [data["names"][j] for j in order], axis)
+    for way, (sign, colour) in WAYS.items():
+        shares, name = [100 * data[way][j] for j in order], f"{sign} {way}" + " category" * (way == "other")
+        figure.add_bar(x=shares, y=list(range(len(order))), name=name, marker={"color": colour}, showlegend=any(shares))
+    return figure.update_layout(barmode="stack").update_traces(orientation="h", hovertemplate="%{x:.1f} %")
+
+
+def _figure(title: str, below: list[str], height: int, bars: int, names: list[str], axis: str) -> "Figure":
+    from plotly.graph_objects import Figure
+
+    texts = [f"<sub>{escape(line)}</sub>" for text in below for line in wrap(text, LETTERS)]
+    ticks = ["<br>".join(map(escape, wrap(name, TICK)[:2])) for name in names]
+    place = {"range": [len(names) - 0.5, -0.5], "domain": [0, bars / height], "automargin": True, "showgrid": False}
+    layout = {
+        "template": "plotly_white",
+        "title": {"text": "<br>".join([f"<b>{escape(title)}</b>", *texts]), "x": 0.02, "y": 1, "pad": {"t": 20}},
+        "height": height + 120 + 20 * len(texts),
+        "margin": {"t": 50 + 20 * len(texts), "b": 70, "l": 30, "r": 40},
+        "legend": {"orientation": "h", "y": bars / height, "yanchor": "bottom", "traceorder": "normal"},
+        "xaxis": {"title": {"text": axis}, "visible": bool(names)},
+        "yaxis": {"visible": bool(names), "tickvals": list(range(len(names))), "ticktext": ticks, **place},
+    }
+    return Figure(layout=layout)
+
+
+def _text_of(value: Any, most: int = 200) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= most else f"{text[: most - 1]}…"

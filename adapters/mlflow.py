@@ -36,6 +36,7 @@ def save_model(
     pip_requirements: Sequence[str] | None = None,
     metadata: Mapping[str, Any] | None = None,
     mlflow_model: Any = None,
+    training_rows: bool = True,
 ) -> None:
     """Write a fitted explainer and its model as an MLflow model into a new folder.
 
@@ -49,7 +50,9 @@ def save_model(
         MLflow's flavour of the model, such as "sklearn", where its class does not tell.
     model_options : mapping, optional
         Arguments for `save_model` of that flavour, such as ``{"serialization_format": "cloudpickle"}``. Without them
-        MLflow writes what needs no pickle: sklearn and lightgbm by skops, xgboost by UBJSON. A torch module needs
+        MLflow writes what needs no pickle: sklearn and lightgbm by skops, xgboost by UBJSON. The `skops_trusted_types`
+        of a scikit-learn model are by default the classes of scikit-learn in it, such as the nodes of a tree; those of
+        other packages have to be named. A torch module needs
         ``{"serialization_format": "pickle"}``: the traced one that comes back otherwise cannot be put into eval mode.
     input_example : rows, optional
         Kept with the model; what later calls hand in is held against its columns and dtypes.
@@ -61,6 +64,8 @@ def save_model(
         Kept in MLmodel.
     mlflow_model : mlflow.models.Model, optional
         The MLmodel that is begun; `log_model` gives one.
+    training_rows : bool
+        Whether the training rows, which a search begins from, are kept with it.
     """
     mlflow = library()
     explainer = fitted(explainer)
@@ -75,8 +80,9 @@ def save_model(
     with TemporaryDirectory() as folder:
         data = Path(folder) / DATA
         data.mkdir()
-        explainer.save(data / EXPLAINER)
-        inner.save_model(model, str(data / MODEL), pip_requirements=needed, **(model_options or {}))
+        explainer.save(data / EXPLAINER, training_rows=training_rows)
+        options = {**_trusted(name, model, model_options or {}), **(model_options or {})}
+        inner.save_model(model, str(data / MODEL), pip_requirements=needed, **options)
         mlflow.pyfunc.save_model(
             str(path),
             loader_module=__name__,
@@ -100,6 +106,7 @@ def log_model(
     pip_requirements: Sequence[str] | None = None,
     metadata: Mapping[str, Any] | None = None,
     registered_model_name: str | None = None,
+    training_rows: bool = True,
 ) -> Any:
     """Log a fitted explainer and its model to the active run, or to a new one; MLflow's `ModelInfo` comes back.
 
@@ -117,6 +124,7 @@ def log_model(
         input_example=input_example,
         signature=signature,
         pip_requirements=pip_requirements,
+        training_rows=training_rows,
     )
 
 
@@ -210,7 +218,6 @@ def flavor_of(model: Any, named: str | None = None) -> str:
 
 
 def _signature(explainer: CounterfactualExplainer, example: Any) -> Any:
-    """Columns of the example, if there is one, and what a call may ask for, by default what it gets anyway."""
     models, types = import_module("mlflow.models"), import_module("mlflow.types.schema")
     most = len(explainer.space_) if explainer.max_changes is None else int(explainer.max_changes)
     free = [str(feature.name) for feature in explainer.space_.features if not feature.immutable]
@@ -231,6 +238,14 @@ def _requirements(inner: Any) -> list[str]:
     with suppress(ImportError):  # by which models of sklearn and lightgbm are read, if it is there
         needed.append(f"skops=={import_module('skops').__version__}")
     return needed
+
+
+def _trusted(flavor: str, model: Any, options: Mapping[str, Any]) -> dict[str, list[str]]:
+    if flavor != "sklearn" or options.get("serialization_format", "skops") != "skops":
+        return {}
+    skops = import_module("skops.io")
+    unknown = skops.get_untrusted_types(data=skops.dumps(model))
+    return {"skops_trusted_types": [name for name in unknown if name.startswith("sklearn.")]}
 
 
 def _module(flavor: str) -> Any:

@@ -83,7 +83,6 @@ def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _logged(client: Any, run_id: str, prefix: str, tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables as CSV artifacts of the run."""
     artifact = import_module("mlflow.models.evaluation.artifacts").CsvEvaluationArtifact
     root = client.get_run(run_id).info.artifact_uri
     made = {}
@@ -129,13 +128,11 @@ class Examined:
         self.first: Integers = np.flatnonzero(self.slot == 0)
 
     def _answer(self, rows: Any) -> Any:
-        """The model's own answer to rows, in the container that it knows."""
         if len(rows) == 0:
             return self.blackbox.ask(self.result.start[:0])
-        return self.blackbox.confirm(rows.to_numpy() if self.space.container == "array" else rows)
+        return self.blackbox.confirm(rows.to_numpy() if self.space.container == "array" else rows, mark_refused=True)
 
     def _broken(self) -> "Integers":
-        """Constraints that each delivered row breaks: of features, and of whole rows."""
         start = self.result.start
         limits = self.space.limits(values=start, **vars(self.asked.constraints)).take(self.query)
         broken = self.measures.violations(self.space, limits, start[self.query], self.values, self.asked.max_changes)
@@ -177,7 +174,7 @@ class Examined:
                 "before": result.before,
                 "after": np.where(result.found[:, 0], result.after[:, 0].astype(object), ""),
                 "valid": valid,
-                "status": result.status[:, 0],
+                "status": result.statuses[:, 0],
                 "sparsity": np.where(valid, result.sparsity[:, 0], np.nan),
                 "proximity": np.where(valid, result.proximity[:, 0], np.nan),
                 "model_rows": result.rows_queried,
@@ -185,7 +182,6 @@ class Examined:
         )
 
     def _everywhere(self, numbers: Any, nothing: Any) -> Any:
-        """Numbers of the first counterfactuals as an array over all queries."""
         column = np.full(len(self.result), nothing)
         column[self.query[self.first]] = numbers
         return column
@@ -194,7 +190,7 @@ class Examined:
         ids = self.query[self.first]
 
         def meets(candidates: "Values", owner: "Integers") -> "Booleans":
-            met = self.goal.take(ids[owner]).met(self.blackbox.ask(candidates))
+            met = self.goal.take(ids[owner]).met(self.blackbox.ask(candidates, mark_refused=True))
             if self.space.rules:  # what keeps a rule is not too much
                 queries = self.queries.iloc[ids[owner]]
                 reverted = self.space.frame(self.space.restore(candidates, queries, start[owner]))
@@ -204,7 +200,7 @@ class Examined:
         return self.measures.redundancy(start, values, meets)
 
     def _plausibility(self, values: "Values", good: "Booleans") -> dict[str, float]:
-        """How near the training rows they are; nothing, where the explainer's file keeps none (`fallback=False`)."""
+        """How near the training rows they are; nothing, where the explainer's file holds none."""
         if len(self.training) < 2:
             return {}
         inside = self.measures.inside_box(self.space, values, self.training).astype(np.float64)
@@ -212,13 +208,12 @@ class Examined:
         return {"inside_box": self.measures.mean_over(good, inside), "neighbour_distance": _mean(distance[good])}
 
     def _neighbour_distance(self, values: "Values", answer: Any) -> "Floats":
-        """Distance to the nearest training rows of the class reached; of a regressor, to the nearest of all."""
         if self.blackbox.task == "regression":
             return self.measures.neighbour_distance(self.space, values, self.training, NEIGHBOURS)
-        known, distance = self.blackbox.ask(self.training).output, np.full(len(values), np.nan)
+        told, distance = self.blackbox.ask(self.training, mark_refused=True), np.full(len(values), np.nan)
         for label in np.unique(answer.output):
             here = answer.output == label
-            among = self.training[known == label]
+            among = self.training[told.answered & (told.output == label)]
             distance[here] = self.measures.neighbour_distance(self.space, values[here], among, NEIGHBOURS)
         return distance
 

@@ -13,21 +13,19 @@ changes too much, it is tried with noise, as it was in training. The paper's ran
 are left out: those of a call hold by projection alone.
 """
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from relax_plugin.arrays import Floats, Integers, Values
-from relax_plugin.base import CounterfactualExplainer, Supports, real_number, whole_number
+from relax_plugin.base import CounterfactualExplainer, Supports, most_changes
+from relax_plugin.baselines.common import undone
 from relax_plugin.features import FeatureSpace
-from relax_plugin.goal import Goal
+from relax_plugin.parameters import param, whole, with_parameters
+from relax_plugin.plausibility import encoded
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
-from relax_plugin.search.refine import undo
-from relax_plugin.wishes.plausibility import Plausible, encoded
-from relax_plugin.world_model.layers import Adam, MemberLinear, one_thread, trunk
+from relax_plugin.surrogate.layers import Adam, MemberLinear, PickledAsArrays, one_thread, trunk
 
 BATCH = 128  # rows asked about in each step, and rows of each update (the paper: 100 to 128)
 REPLAY = 160 * BATCH  # rows that are remembered
@@ -43,20 +41,12 @@ CHUNK_CELLS = 4_000_000  # numbers in the tries that are worked on at once: boun
 MOST_STEPS, MOST_TRIES = 1_000_000, 100_000
 
 
+@with_parameters
 class CFRL(CounterfactualExplainer):
     """One network answers all rows at once: trained by the model's labels alone, it needs no search.
 
     Trained when it is fitted, at 128 model rows a step. A query costs the model rows of its tries with noise, and as
     many as it takes to undo changes.
-
-    Parameters
-    ----------
-    model, space, goal, max_changes, plausible, seed
-        As for every explainer. Changes beyond `max_changes` are undone as far as the goal allows.
-    steps : int
-        Of training.
-    tries : int
-        With noise, for each query and class wanted, where the actor's own answer is not enough.
     """
 
     supports = Supports(
@@ -68,21 +58,13 @@ class CFRL(CounterfactualExplainer):
         "autoencoder, and neither the paper's numbers nor its package alibi were compared",
     )
 
-    def __init__(
-        self,
-        model: Any,
-        space: FeatureSpace | None = None,
-        *,
-        goal: Goal | None = None,
-        max_changes: int | None = None,
-        plausible: Plausible = None,
-        steps: int = 200,
-        tries: int = 50,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(model, space, goal=goal, max_changes=max_changes, plausible=plausible, seed=seed)
-        self.steps = steps
-        self.tries = tries
+    max_changes: int | None = most_changes(None)
+    steps: int = param(200, "Of training.", whole(1, MOST_STEPS))
+    tries: int = param(
+        50,
+        "With noise, for each query and class wanted, where the actor's own answer is not enough.",
+        whole(1, MOST_TRIES),
+    )
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         self.rows_ = values
@@ -101,13 +83,14 @@ class CFRL(CounterfactualExplainer):
         memory = np.zeros((REPLAY, 2 * space.encoded_width + 2 * classes + 1), dtype=np.float32)
         for step in range(int(self.steps)):
             start = self.rows_[rng.integers(len(self.rows_), size=BATCH)]
-            label = self.blackbox_.ask(start).output.astype(int)
+            label = self.blackbox_.ask(start, mark_refused=True).output.astype(int)
             wanted = (label + rng.integers(1, classes, size=BATCH)) % classes  # any other
             state = agent.state(start, label, wanted)
             action = agent.random(rng, BATCH) if step < AT_RANDOM * self.steps else agent.act(state)
             action = agent.noisy(action, rng)
             rows = space.limits(values=start).project(agent.decoded(start, action), start)
-            reward = self.blackbox_.ask(rows).output.astype(int) == wanted
+            answer = self.blackbox_.ask(rows, mark_refused=True)
+            reward = (answer.output.astype(int) == wanted) & answer.answered
             place = step * BATCH % REPLAY
             seen = [state, agent.action(start, rows), reward[:, None]]
             memory[place : place + BATCH] = np.concatenate(seen, axis=1)
@@ -134,7 +117,6 @@ class CFRL(CounterfactualExplainer):
         return made
 
     def _valid(self, problem: Problem, tries: int, rng: np.random.Generator) -> tuple[Floats, Integers]:
-        """The best row of those queries that have one that meets the goal with few enough changes, and their places."""
         assert problem.goal.wanted is not None
         owner, wanted = np.nonzero(problem.goal.wanted)
         label = np.maximum(problem.before.output.astype(int), 0)
@@ -153,23 +135,17 @@ class CFRL(CounterfactualExplainer):
         order = np.lexsort((problem.distance(rows, owner), owner))
         rank = np.arange(len(order)) - np.searchsorted(owner[order], owner[order])
         rows, owner = rows[order[rank < KEPT]], owner[order[rank < KEPT]]
-        rows, _ = undo(problem, rows, owner, down_to=problem.max_changes)
-        few = (rows != problem.start[owner]).sum(axis=1) <= problem.max_changes
-        rows, owner = rows[few], owner[few]
+        rows, owner = undone(problem, rows, owner, problem.max_changes)
         order = np.lexsort((problem.distance(rows, owner), owner))
         best = order[np.unique(owner[order], return_index=True)[1]]
         return rows[best], owner[best]
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        real_number("steps", whole_number("steps", self.steps, 1), 1, MOST_STEPS)
-        real_number("tries", whole_number("tries", self.tries, 1), 1, MOST_TRIES)
 
-
-class Agent:
+class Agent(PickledAsArrays):
     """The actor and the critic. An action is a change of each number, over `FARTHEST`, and a share of each category."""
 
     def __init__(self, space: FeatureSpace, classes: int, seed: int) -> None:
+        self.made_of = (space, classes, seed)
         self.space, self.classes = space, classes
         self.numbers = int((~space.is_categorical).sum())
         generator = torch.Generator().manual_seed(seed)
@@ -254,7 +230,6 @@ class Agent:
         self.to_actor.descend(loss + CONSISTENCY * taken_back.square().sum(dim=1).mean())
 
     def _reach(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
-        """The least and the most change of each number that the space's bounds and directions leave."""
         least, most = (self.low - numbers).clamp(max=0.0), (self.high - numbers).clamp(min=0.0)
         return torch.where(self.falls, least, 0.0), torch.where(self.rises, most, 0.0)
 

@@ -14,42 +14,29 @@ from typing import Any
 import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
-from relax_plugin.base import flag, real_number, whole_number
-from relax_plugin.baselines.neural import Network, NetworkExplainer
-from relax_plugin.features import FeatureSpace
-from relax_plugin.goal import BoundGoal, Goal
+from relax_plugin.base import most_changes
+from relax_plugin.baselines.common import Network, NetworkExplainer, in_chunks
+from relax_plugin.goal import BoundGoal
+from relax_plugin.parameters import flag, param, real, whole, with_parameters
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
-from relax_plugin.search.refine import undo
-from relax_plugin.wishes.plausibility import Plausible
+from relax_plugin.search.polish import undo
 
 STEPS = 50  # at most; the paper needs three or fewer, the authors' program allows 50
 MOST_STEPS = 1_000_000
 OVERSHOOT = 0.02  # η of the paper: share by which the whole change is lengthened
 LEAST_STEP = 1e-4  # standard deviations; a query on the boundary itself has to leave it
+OVERSHOOT_IS = "Share by which the way to the boundary is lengthened to get across it."
 LEAST_OVERSHOOT = 1e-9  # doubled thirty times, it is a change of twice the length
-CHUNK_CELLS = 4_000_000  # numbers in the gradients of the queries worked on side by side: bounds the memory
 
 
+@with_parameters
 class DeepFool(NetworkExplainer):
     """The shortest way out of the class, for a network: all features move, each by little.
 
     Looks inside the model: it takes gradients of the torch module, or of a copy of scikit-learn's network, and asks
     the black box only to confirm (and to revert). `rows_queried` counts these questions, `network_.spent` the rows that
     went through the network.
-
-    Parameters
-    ----------
-    model, space, goal, max_changes, plausible, seed
-        As for every explainer. Changes beyond `max_changes` are undone as far as the goal allows.
-    reverted : bool
-        Undo, one at a time, every change that is not needed: a fair rival in sparsity. Just across the boundary little
-        can be undone: after an overshoot of 1, twice the way, a quarter to two thirds as many changes are left, at
-        about the same distance.
-    steps : int
-        At most so many steps a query.
-    overshoot : float
-        Share by which the way to the boundary is lengthened to get across it.
     """
 
     supports = replace(
@@ -62,23 +49,16 @@ class DeepFool(NetworkExplainer):
         "compared",
     )
 
-    def __init__(
-        self,
-        model: Any,
-        space: FeatureSpace | None = None,
-        *,
-        goal: Goal | None = None,
-        max_changes: int | None = None,
-        plausible: Plausible = None,
-        reverted: bool = False,
-        steps: int = STEPS,
-        overshoot: float = OVERSHOOT,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(model, space, goal=goal, max_changes=max_changes, plausible=plausible, seed=seed)
-        self.reverted = reverted
-        self.steps = steps
-        self.overshoot = overshoot
+    max_changes: int | None = most_changes(None)
+    reverted: bool = param(
+        False,
+        "Undo, one at a time, every change that is not needed: a fair rival in sparsity. Just across the boundary "
+        "little can be undone: after an overshoot of 1, twice the way, a quarter to two thirds as many changes are "
+        "left, at about the same distance.",
+        flag,
+    )
+    steps: int = param(STEPS, "At most so many steps a query.", whole(1, MOST_STEPS))
+    overshoot: float = param(OVERSHOOT, OVERSHOOT_IS, real(LEAST_OVERSHOOT, 1))
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         return fill_slots(problem, n, self._solve)
@@ -89,23 +69,12 @@ class DeepFool(NetworkExplainer):
         values, met = to_boundary(self.network_, problem, everything, float(self.overshoot), int(self.steps))
         solved = np.flatnonzero(met)
         most = 1 if self.reverted else problem.max_changes
-        values[solved], _ = undo(problem, values[solved], solved, down_to=most)
+        values[solved] = undo(problem, values[solved], solved, down_to=most)
         few = (values != problem.start).sum(axis=1) <= problem.max_changes
         made.values[:, 0], made.offered[:, 0] = values, met & few
         made.stage[made.offered] = "boundary"
         made.note[~met] = f"none was found in {self.steps} steps to the nearest boundary"
         return made
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        flag("reverted", self.reverted)
-        check_steps(self.steps, self.overshoot)
-
-
-def check_steps(steps: Any, overshoot: Any) -> None:
-    """Refuse a number of steps or an overshoot that cannot be."""
-    real_number("steps", whole_number("steps", steps, 1), 1, MOST_STEPS)
-    real_number("overshoot", overshoot, LEAST_OVERSHOOT, 1.0)
 
 
 def to_boundary(
@@ -116,9 +85,7 @@ def to_boundary(
     Returns the rows within the limits, or the last attempts, and whether each meets the goal.
     """
     values, met = problem.start.copy(), np.zeros(len(problem), dtype=bool)
-    outputs = 2 if problem.goal.wanted is None else problem.goal.wanted.shape[1]
-    size = max(1, CHUNK_CELLS // (outputs * problem.start.shape[1]))
-    for index, part in problem.parts(size):
+    for index, part in in_chunks(problem):
         values[index], met[index] = _Walk(network, part, features[index], overshoot).run(steps)
     return values, met
 
@@ -147,7 +114,6 @@ class _Walk:
         return values, met
 
     def _step(self, active: Integers) -> Booleans:
-        """Move to the nearest linearised boundary; says which queries could move."""
         space = self.problem.space
         here, scale = self._moved(active, 0.0), space.scale / space.prices  # a way of length 1 costs as much as any
         missing, gradient = ways_to(self.goal.take(active), *self.network.jacobian(here))
@@ -199,7 +165,6 @@ class _Walk:
         return values, met
 
     def _moved(self, active: Integers, share: float) -> Floats:
-        """The rows with their changes lengthened by a share, within the bounds but not on the grid."""
         start, change = self.problem.start[active], self.change[active]
         moved = np.clip(start + (1 + share) * change, self.low[active], self.high[active])
         return np.where(change == 0, start, moved)  # a query's own cell may lie outside the bounds
@@ -246,12 +211,10 @@ def ways_to(goal: BoundGoal, outputs: Floats, gradients: Floats) -> tuple[Floats
 
 
 def _doublings(overshoot: float) -> Floats:
-    """The overshoot, doubled until the change is at least twice as long."""
     return np.asarray(overshoot * 2.0 ** np.arange(1 + max(0, int(np.ceil(-np.log2(overshoot))))))
 
 
 def _narrowed(problem: Problem, overshoot: float) -> BoundGoal:
-    """A range whose ends are moved inwards by the overshoot's share of the way to it, at most to its middle."""
     lower, upper = problem.goal.lower, problem.goal.upper
     assert lower is not None and upper is not None
     margin = np.minimum(overshoot * np.maximum(problem.gap, 0.0), (upper - lower) / 2)

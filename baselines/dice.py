@@ -1,7 +1,11 @@
 """`dice-random`, `dice-genetic`, `dice-kdtree`: DiCE's methods for any model (Mothilal et al., 2020), by dice-ml."""
 
+import io
+import random
+import warnings
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,22 +14,23 @@ from sklearn.neighbors import KDTree
 from sklearn.preprocessing import LabelEncoder
 
 from relax_plugin.arrays import Floats, Values
-from relax_plugin.base import CounterfactualExplainer, Supports, flag, real_number, whole_number
-from relax_plugin.baselines.dice_view import BudgetSpentError, GoalView, undisturbed
-from relax_plugin.errors import MissingExtraError
+from relax_plugin.base import CounterfactualExplainer, Supports, most_changes
+from relax_plugin.errors import import_extra
 from relax_plugin.features import FeatureSpace
-from relax_plugin.goal import Goal
+from relax_plugin.locks import fork_safe_lock
+from relax_plugin.parameters import flag, param, whole, with_parameters
 from relax_plugin.problem import Problem, Proposals
-from relax_plugin.search.refine import undo
-from relax_plugin.wishes.plausibility import Plausible
+from relax_plugin.search.polish import undo
 
 SEVERAL = 5  # proposals asked for where some of them may have to be passed over
 STEPS = 1000  # of the post-hoc sparsity at most, for each feature; each asks one row (dice-ml: 10,000)
 GENERATIONS = 50  # of the genetic method at most; later ones breed rows known already (dice-ml: 500)
 MOST_SAMPLES = 1_000_000  # that the random method may draw for one query
 TREES = 16  # sets of training rows that meet a goal, kept with their trees
+SURE = 1e-6  # least distance of a probability from 1/2, so that no tie hides what the label says
 
 
+@with_parameters
 class DiceExplainer(CounterfactualExplainer):
     """What the three methods share.
 
@@ -34,18 +39,6 @@ class DiceExplainer(CounterfactualExplainer):
     count as log-odds. A regressor is asked with a desired range: of the two sides of `Goal.shift` first the one with
     more training rows, then the other. What may change and into what is handed to DiCE. Its post-hoc sparsity is on;
     numbers without a grid are rounded to two decimals below their standard deviation, or that step would crawl.
-
-    Parameters
-    ----------
-    model, space, goal, seed
-        As for every explainer. What is found for a query does not depend on the rest of the batch.
-    max_changes : int, optional
-        DiCE knows no such limit. With one, several proposals are asked for; those that keep it come first, and changes
-        of the others are undone down to it, as far as the goal allows: then their stage ends in "undone".
-    refined : bool
-        Undo every change that is not needed in each of several proposals, and take the sparsest.
-    rows_per_instance : int
-        Model rows DiCE may ask for one query: without first individuals the genetic method would never end.
     """
 
     supports = Supports(
@@ -60,32 +53,24 @@ class DiceExplainer(CounterfactualExplainer):
     method: ClassVar[str]
     second: ClassVar[dict[str, dict[str, Any]]] = {}  # stage and arguments of what is tried where DiCE finds nothing
 
-    def __init__(
-        self,
-        model: Any,
-        space: FeatureSpace | None = None,
-        *,
-        goal: Goal | None = None,
-        max_changes: int | None = None,
-        plausible: Plausible = None,
-        refined: bool = False,
-        rows_per_instance: int = 20_000,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(model, space, goal=goal, max_changes=max_changes, plausible=plausible, seed=seed)
-        self.refined = refined
-        self.rows_per_instance = rows_per_instance
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        whole_number("rows_per_instance", self.rows_per_instance, 8)
-        flag("refined", self.refined)
+    max_changes: int | None = most_changes(
+        None,
+        "DiCE knows no such limit: several proposals are asked for; those that keep it come first, and changes of the "
+        'others are undone down to it, as far as the goal allows: then their stage ends in "undone".',
+    )
+    refined: bool = param(
+        False,
+        "Undo every change that is not needed in each of several proposals, and take the sparsest.",
+        flag,
+    )
+    rows_per_instance: int = param(
+        20_000,
+        "Model rows DiCE may ask for one query: without first individuals the genetic method would never end.",
+        whole(8),
+    )
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
-        try:
-            import dice_ml
-        except ImportError as error:
-            raise MissingExtraError("DiCE's methods need dice-ml: pip install 'relax-plugin[dice]'.") from error
+        dice_ml = import_extra("dice_ml", "DiCE's methods need dice-ml", "dice")
         self.view_ = view = GoalView(self.space_, values)
         frame = view.frame(values).assign(outcome=0)  # the true one depends on the goal: see `_tree`
         decimals = {name: int(view.decimals[j]) for j, name in enumerate(view.names) if name not in view.levels}
@@ -102,7 +87,7 @@ class DiceExplainer(CounterfactualExplainer):
         self._learn_answers()
 
     def _learn_answers(self) -> None:
-        self.answers_ = self.blackbox_.ask(self.training_)
+        self.answers_ = self.blackbox_.ask(self.training_, mark_refused=True)
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         made, seed = Proposals.empty(problem, n), int(rng.integers(2**32))
@@ -119,7 +104,6 @@ class DiceExplainer(CounterfactualExplainer):
         return made
 
     def _search(self, problem: Problem, query: int, n: int) -> tuple[Values, str, str]:
-        """DiCE's distinct proposals for one query in its order, and their stage; or why there are none."""
         view, start, note = self.view_, problem.start[[query]], f"none was found by DiCE's {self.method} method"
         choosy = self.refined or problem.max_changes < len(self.space_)
         try:
@@ -136,13 +120,12 @@ class DiceExplainer(CounterfactualExplainer):
         return start[:0], "", note
 
     def _offer(self, problem: Problem, query: int, rows: Values, stage: str, made: Proposals) -> None:
-        """Fill the slots of a query: DiCE's order where the limit of changes is kept, else after undoing."""
         slots = made.offered.shape[1]
         many = (rows != problem.start[query]).sum(axis=1) > problem.max_changes
         if not self.refined and (~many).sum() >= slots:
             rows, many = rows[~many], many[~many]
         owner = np.full(len(rows), query)
-        final, _ = undo(problem, rows, owner, down_to=1 if self.refined else problem.max_changes)
+        final = undo(problem, rows, owner, down_to=1 if self.refined else problem.max_changes)
         sparsest = problem.distance(final, owner), problem.changed(final, owner).sum(axis=1)
         order = np.lexsort(sparsest if self.refined else (many,))
         order = order[np.sort(np.unique(final[order], axis=0, return_index=True)[1])][:slots]
@@ -150,7 +133,6 @@ class DiceExplainer(CounterfactualExplainer):
         made.stage[query, : len(order)] = np.where((final != rows).any(axis=1)[order], f"{stage}, undone", stage)
 
     def _attempts(self, problem: Problem, query: int) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What DiCE is asked in turn until it finds something: stage and arguments."""
         goal, answers = problem.goal, self.known_[1].output
         targets: list[dict[str, Any]] = [{"desired_class": 1}]
         if goal.lower is not None and goal.upper is not None:
@@ -162,7 +144,6 @@ class DiceExplainer(CounterfactualExplainer):
             yield from ((stage, {**target, **self._constraints(problem, query), **others}) for target in targets)
 
     def _constraints(self, problem: Problem, query: int) -> dict[str, Any]:
-        """Features that may change, and what each may become; a category may always stay."""
         low, high, start = problem.span[0][query], problem.span[1][query], problem.start[query]
         names, choices, offsets = self.view_.names, self.view_.limits.choices[0], self.space_.category_offsets
         seen, ends = self.view_.seen[0], self.view_.shown(np.stack([low, high]))
@@ -175,7 +156,6 @@ class DiceExplainer(CounterfactualExplainer):
         return {"features_to_vary": vary, "permitted_range": permitted}
 
     def _ask_dice(self, query: pd.DataFrame, count: int, arguments: dict[str, Any]) -> Any:
-        """A frame of DiCE's proposals after its post-hoc sparsity, or None."""
         self.dice_.data_interface.set_continuous_feature_indexes(query)
         return self.dice_._generate_counterfactuals(query, count, **arguments).final_cfs_df_sparse
 
@@ -200,39 +180,17 @@ class DiceExplainer(CounterfactualExplainer):
         return *self.trees_[key], met
 
 
+@with_parameters
 class DiceRandom(DiceExplainer):
-    """Changes one random feature of `sample_size` copies of the query after the other, until enough are valid.
-
-    Parameters
-    ----------
-    sample_size : int
-        Copies of the query that are changed side by side: more find more, and each of them is a model row.
-    """
+    """Changes one random feature of `sample_size` copies of the query after the other, until enough are valid."""
 
     method = "random"
 
-    def __init__(
-        self,
-        model: Any,
-        space: FeatureSpace | None = None,
-        *,
-        goal: Goal | None = None,
-        max_changes: int | None = None,
-        plausible: Plausible = None,
-        sample_size: int = 1000,
-        refined: bool = False,
-        rows_per_instance: int = 20_000,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            model, space, goal=goal, max_changes=max_changes, plausible=plausible, refined=refined, seed=seed
-        )
-        self.rows_per_instance = rows_per_instance
-        self.sample_size = sample_size
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        real_number("sample_size", whole_number("sample_size", self.sample_size, 1), 1, MOST_SAMPLES)
+    sample_size: int = param(
+        1000,
+        "Copies of the query that are changed side by side: more find more, and each of them is a model row.",
+        whole(1, MOST_SAMPLES),
+    )
 
     def _ask_dice(self, query: pd.DataFrame, count: int, arguments: dict[str, Any]) -> Any:
         return super()._ask_dice(query, count, {**arguments, "sample_size": int(self.sample_size)})
@@ -292,3 +250,120 @@ class DiceGenetic(DiceExplainer):
             valid = self.dice_.decide_cf_validity(self.dice_.predict_fn_scores(rows)) == 1
             starts, size = np.concatenate([starts, rows[valid]]), 2 * size
         return starts[:count]
+
+
+ONE_AT_A_TIME = fork_safe_lock()  # dice-ml draws from the global generators, which threads share
+
+
+class BudgetSpentError(Exception):
+    """DiCE has asked as many model rows as one query may cost."""
+
+
+class GoalView:
+    """The model as DiCE asks it: a classifier of rows into goal missed (0) or met (1), or the regressor itself.
+
+    DiCE sees a column a feature. It knows no missing cells: for a number that is missing it is shown the median, for a
+    category that is missing, unseen or carried one level more; what comes back as it was shown is the query's own cell.
+    """
+
+    def __init__(self, space: FeatureSpace, training: Values) -> None:
+        coarse = np.ceil(2 - np.log10(space.scale)).clip(0, 12).astype(int)  # 2 decimals below the deviation
+        self.decimals = np.where(space.grid.decimals >= 0, space.grid.decimals, coarse)
+        self.names = [f"f{j}" for j in range(len(space))]
+        # Codes as text, in which dice-ml's label encoding, alphabetical, gives the codes again. The last one stands for
+        # whatever is none of the categories: it may stay, and `project` puts the query's own cell in its place.
+        counts = {self.names[j]: len(space.features[j].categories) for j in np.flatnonzero(space.is_categorical)}
+        self.levels = {name: [f"{code:06}" for code in range(count + 1)] for name, count in counts.items()}
+        self.codes, self.medians = space.missing_codes, _medians(space, training)
+        self.last = np.where(space.is_categorical, np.diff(space.category_offsets), np.inf)  # the level for all others
+        self.problem: Any = None  # the Problem of a call, while there is one
+
+    def turn_to(self, problem: Problem, query: int, most_rows: int) -> None:
+        self.problem, self.query, self.rows_left = problem, query, most_rows
+        self.limits, self.start = problem.limits.take(np.array([query])), problem.start[[query]]
+        self.seen = self.shown(self.start)
+        self.known: dict[bytes, tuple[float, bool]] = {}  # chance or number of a row, and whether it meets the goal
+
+    def shown(self, values: Values) -> Values:
+        """The values that DiCE is shown in the place of missing and foreign ones."""
+        return np.minimum(np.where(values == self.codes, self.medians, values), self.last)
+
+    def frame(self, values: Values) -> pd.DataFrame:
+        """Rows as DiCE gets them: columns f0, f1, ...; numbers as float64, categories as text."""
+        frame = pd.DataFrame(self.shown(values), columns=self.names)
+        return frame.assign(**{name: np.array(texts)[frame[name].astype(int)] for name, texts in self.levels.items()})
+
+    def values(self, frame: pd.DataFrame) -> Values:
+        """DiCE's rows as they are asked about and delivered: rounded as DiCE rounds, projected onto the limits."""
+        cells, tens = frame[self.names].to_numpy().astype(np.float64), 10.0**self.decimals
+        rounded = np.round(cells * tens) / tens
+        unchanged = np.abs(rounded - self.seen) * tens <= 0.5 + 1e-6  # but for the rounding of the query itself
+        return self.limits.project(np.where(unchanged, self.start, rounded), self.start)
+
+    def set_dtypes(self, frame: pd.DataFrame, *_: Any) -> pd.DataFrame:
+        """dice-ml would cast to float32, in which unchanged cells look changed, and know no unseen category."""
+        return frame.assign(**{name: pd.Categorical(frame[name], texts) for name, texts in self.levels.items()})
+
+    def decode(self, codes: Floats) -> pd.DataFrame:
+        """dice-ml would decode cell by cell; `values` reads codes too."""
+        return pd.DataFrame(np.atleast_2d(codes), columns=self.names)
+
+    def accept(self, *_: Any) -> None:
+        """dice-ml would refuse a category that the space knows and no training row has."""
+
+    def predict_proba(self, frame: pd.DataFrame) -> Floats:
+        if self.problem is None:  # dice-ml counts the classes when it is set up; that need not cost a row
+            return np.full((len(frame), 2), 0.5)
+        chance = self.predict(frame)
+        return np.column_stack([1.0 - chance, chance])
+
+    def predict(self, frame: pd.DataFrame) -> Floats:
+        """The regressor's numbers, or the chances of "goal met": of two classes, the model's own probability."""
+        values = self.values(frame)
+        keys = [row.tobytes() for row in values]
+        self.rows_left -= len(keys) * self.problem.blackbox.rows_per_question
+        if self.rows_left < 0:
+            raise BudgetSpentError
+        fresh = {key: row for row, key in enumerate(keys) if key not in self.known}  # no row is asked twice
+        owner = np.full(len(fresh), self.query)
+        with kept_generators():  # whatever the model does to them, DiCE goes on with its own random numbers
+            answer = self.problem.ask(values[list(fresh.values())], owner)
+        goal = self.problem.goal.take(owner)
+        met, score = goal.met(answer), answer.output
+        if self.problem.blackbox.task == "classification":
+            score = np.exp(-np.logaddexp(0.0, goal.gap(answer)))
+            score = np.where(met, np.maximum(score, 0.5 + SURE), np.minimum(score, 0.5 - SURE))
+        self.known.update(zip(fresh, zip(score.tolist(), met.tolist(), strict=True), strict=True))
+        return np.array([self.known[key][0] for key in keys])
+
+
+def _medians(space: FeatureSpace, training: Values) -> Floats:
+    missing = training == space.missing_codes
+    if not missing.any():
+        return np.median(training, axis=0)
+    known = ~missing.all(axis=0)
+    medians = space.mean.copy()
+    medians[known] = np.nanmedian(np.where(missing, np.nan, training)[:, known], axis=0)
+    return medians
+
+
+@contextmanager
+def undisturbed(seed: int) -> Iterator[None]:
+    """Seed the global generators for dice-ml, then put them back; keep what it prints and warns of to itself."""
+    with ONE_AT_A_TIME, redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="dice_ml")
+        with kept_generators():
+            np.random.seed(seed)  # noqa: NPY002
+            random.seed(seed)
+            yield
+
+
+@contextmanager
+def kept_generators() -> Iterator[None]:
+    """Put the global generators back into the states they were found in."""
+    states = np.random.get_state(), random.getstate()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(states[0])  # noqa: NPY002
+        random.setstate(states[1])

@@ -12,22 +12,20 @@ row delivered: rows are taken in the order of their ways, moved within the const
 hundred. Its third variant, densities by kernels, is left out.
 """
 
-from typing import Any
-
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 from scipy.sparse.csgraph import dijkstra
 from sklearn.neighbors import NearestNeighbors
 
-from relax_plugin.arrays import Booleans, Floats, Integers, Values
-from relax_plugin.base import CounterfactualExplainer, Supports, real_number, whole_number
-from relax_plugin.errors import InputError, did_you_mean
+from relax_plugin.arrays import Booleans, Floats, Values
+from relax_plugin.base import Supports, most_changes
+from relax_plugin.baselines.common import NeighbourExplainer, valid_rows
+from relax_plugin.cached import cached_property
 from relax_plugin.features import FeatureSpace
-from relax_plugin.goal import Goal
+from relax_plugin.parameters import one_of, param, real, whole, with_parameters
+from relax_plugin.plausibility import encoded
 from relax_plugin.problem import Problem, Proposals
-from relax_plugin.search.neighbours import AnsweredRows, Neighbours
-from relax_plugin.search.refine import undo
-from relax_plugin.wishes.plausibility import Plausible, encoded
+from relax_plugin.search.neighbours import Neighbours
 
 GRAPHS = ("knn", "epsilon")
 MOST_ROWS = 5_000  # training rows in the graph, evenly spaced
@@ -39,23 +37,12 @@ TINY = 1e-12  # weight of an edge between rows that do not differ: an edge of we
 LEAST_RADIUS, MOST_RADIUS = 1e-6, 1e6
 
 
-class Face(CounterfactualExplainer):
+@with_parameters
+class Face(NeighbourExplainer):
     """The training row of the goal with the shortest way from the query over other training rows, near each other.
 
     Its answers are rows that exist, where others exist, and between which and the query others lie: plausible, dense,
     and rather far. Asks the model about all training rows once, when it is fitted.
-
-    Parameters
-    ----------
-    model, space, goal, max_changes, plausible, seed
-        As for every explainer. Changes beyond `max_changes` are undone as far as the goal allows.
-    graph : "knn" or "epsilon"
-        Which rows are joined: each with its nearest ones, or all that are less than a radius apart.
-    neighbours : int
-        How many are the nearest ones (the paper's k).
-    radius : float
-        Of the epsilon graph (the paper's ε); its unit is the median distance of a training row to the last of its
-        nearest ones.
     """
 
     supports = Supports(
@@ -66,32 +53,24 @@ class Face(CounterfactualExplainer):
         "in the paper's pictures: tests/baselines/test_face.py; none of the paper's numbers was compared",
     )
 
-    def __init__(
-        self,
-        model: Any,
-        space: FeatureSpace | None = None,
-        *,
-        goal: Goal | None = None,
-        max_changes: int | None = None,
-        plausible: Plausible = None,
-        graph: str = "knn",
-        neighbours: int = 20,
-        radius: float = 1.0,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(model, space, goal=goal, max_changes=max_changes, plausible=plausible, seed=seed)
-        self.graph = graph
-        self.neighbours = neighbours
-        self.radius = radius
+    max_changes: int | None = most_changes(None)
+    graph: str = param(
+        "knn",
+        'Which rows are joined: "knn", each with its nearest ones; "epsilon", all that are less than a radius apart.',
+        one_of(GRAPHS),
+    )
+    neighbours: int = param(20, "How many are the nearest ones (the paper's k).", whole(1, MOST_NEIGHBOURS))
+    radius: float = param(
+        1.0,
+        "Of the epsilon graph (the paper's ε); its unit is the median distance of a training row to the last of its "
+        "nearest ones.",
+        real(LEAST_RADIUS, MOST_RADIUS),
+    )
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         self.neighbours_ = Neighbours.of(values, MOST_ROWS)
         self.ways_ = Ways(self.space_, self.neighbours_.rows, self.graph, int(self.neighbours), float(self.radius))
         self._learn_answers()
-
-    def _learn_answers(self) -> None:
-        self.answered_ = AnsweredRows(self.neighbours_)
-        self.answered_.ask(self.blackbox_, np.arange(len(self.neighbours_)))
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         made = Proposals.empty(problem, n)
@@ -104,68 +83,31 @@ class Face(CounterfactualExplainer):
         return made
 
     def _reached(self, problem: Problem, n: int) -> tuple[Floats, Booleans]:
-        """The first n rows in the order of their ways that meet the goal within the limits, for each query."""
         values, offered = Proposals.empty(problem, n).values, np.zeros((len(problem), n), dtype=bool)
         length = self.ways_.lengths(problem.start)
         met = self.neighbours_.meet(problem, np.arange(len(problem)), self.answered_.answers)
         length[~(met & self.ways_.dense)] = np.inf
         order = np.argsort(length, axis=1, kind="stable")[:, : sum(ROUNDS)]
         available = np.isfinite(length).sum(axis=1)
-        tried = 0
-        for count in (max(n, ROUNDS[0]), *ROUNDS[1:]):
-            open_ = np.flatnonzero(~offered.all(axis=1) & (available > tried))
-            place = np.arange(tried, min(tried + count, order.shape[1]))
-            row, column = np.nonzero(place < available[open_, None])
-            owner = open_[row]
-            rows, owner = self._valid(problem, self.neighbours_.rows[order[owner, place[column]]], owner)
+        for near, owner in self._in_rounds(order, available, (max(n, ROUNDS[0]), *ROUNDS[1:]), offered):
+            rows, owner = valid_rows(problem, near, owner, problem.max_changes)
             for query, one in zip(owner, rows, strict=True):  # in the order of their ways
                 slot = int(offered[query].sum())
                 if slot < n and not (values[query, :slot] == one).all(axis=1).any():
                     values[query, slot], offered[query, slot] = one, True
-            tried += count
         return values, offered
-
-    def _valid(self, problem: Problem, rows: Values, owner: Integers) -> tuple[Floats, Integers]:
-        """Those of the rows, moved within the limits, that meet the goal with no more changes than may be."""
-        if len(rows) == 0:
-            return rows, owner
-        rows = problem.within_limits(rows, owner)
-        met, _ = problem.judge(rows, owner)
-        rows, owner = rows[met], owner[met]
-        rows, _ = undo(problem, rows, owner, down_to=problem.max_changes)
-        few = (rows != problem.start[owner]).sum(axis=1) <= problem.max_changes
-        return rows[few], owner[few]
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not isinstance(self.graph, str) or self.graph not in GRAPHS:
-            raise InputError(f"graph is {self.graph!r}; {did_you_mean(self.graph, GRAPHS)}")
-        real_number("neighbours", whole_number("neighbours", self.neighbours, 1), 1, MOST_NEIGHBOURS)
-        real_number("radius", self.radius, LEAST_RADIUS, MOST_RADIUS)
 
 
 class Ways:
-    """The graph of the training rows, and how long the ways from other rows to each of them are.
+    """The graph of distinct training rows, and how long the ways from other rows to each of them are.
 
-    Parameters
-    ----------
-    space : FeatureSpace
-    rows : array (rows, features)
-        Distinct ones.
-    graph, neighbours, radius
-        As for `Face`.
-
-    Attributes
-    ----------
-    dense : array (rows,) of bool
-        Whether a row has others around it: its nearest ones are not farther than those of nearly all rows.
-    shortest : float
-        Length of the shortest edge.
+    `graph`, `neighbours` and `radius` are as for `Face`. A row is `dense` if its nearest ones are not farther than
+    those of nearly all rows; `shortest` is the length of the shortest edge.
     """
 
     def __init__(self, space: FeatureSpace, rows: Values, graph: str, neighbours: int, radius: float) -> None:
         self.space, self.count = space, max(1, min(neighbours, len(rows) - 1))
-        self.index = NearestNeighbors(n_neighbors=min(self.count + 1, len(rows))).fit(self._columns(rows))
+        self.rows = rows
         away, _ = self.index.kneighbors(self._columns(rows))  # the nearest to each is the row itself
         last = away[:, -1]
         self.dense = last <= np.quantile(last, 1.0 - SPARSE_SHARE)
@@ -174,6 +116,11 @@ class Ways:
         self.shortest = float(lengths.min()) if len(lengths) else 1.0
         edges = self._edges(rows, self.count + 1)
         self.edges = edges.maximum(edges.T)  # joined both ways
+
+    @cached_property
+    def index(self) -> NearestNeighbors:
+        count = min(self.count + 1, len(self.rows))
+        return NearestNeighbors(n_neighbors=count).fit(self._columns(self.rows))
 
     def lengths(self, start: Values) -> Floats:
         """Of the shortest ways from each of these rows to each row of the graph (starts, rows); infinite if none."""
@@ -185,7 +132,6 @@ class Ways:
         return np.asarray(found[:, :total])
 
     def _edges(self, values: Values, count: int) -> csr_matrix:
-        """From rows to those of the graph that they are joined with, by weight."""
         columns = self._columns(values)
         if self.reach is None:
             edges = self.index.kneighbors_graph(columns, min(count, self.index.n_samples_fit_), mode="distance")

@@ -21,14 +21,14 @@ from scipy.spatial.distance import cdist
 from torch import Tensor, nn
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
-from relax_plugin.base import CounterfactualExplainer, Supports, real_number, whole_number
+from relax_plugin.base import CounterfactualExplainer, Supports
 from relax_plugin.features import FeatureSpace
-from relax_plugin.goal import Goal
 from relax_plugin.limits import Limits
+from relax_plugin.parameters import param, whole, with_parameters
+from relax_plugin.plausibility import encoded
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
-from relax_plugin.wishes.plausibility import Plausible, encoded
-from relax_plugin.world_model.layers import Adam, MemberLinear, one_thread, trunk
+from relax_plugin.surrogate.layers import Adam, MemberLinear, PickledAsArrays, one_thread, trunk
 
 WALKERS, TURN = 64, 32  # rows walked side by side, and the steps of each between two rounds of learning
 EPOCHS, PARTS = 4, 4  # of each round; FastAR's authors have the same
@@ -43,19 +43,11 @@ CHUNK_CELLS = 4_000_000  # numbers in the rows that are walked at once: bounds t
 MOST_STEPS, MOST_TRIES = 5_000_000, 100_000
 
 
+@with_parameters
 class FastAR(CounterfactualExplainer):
     """One policy walks every row to the wanted class, feature by feature and step by step.
 
     Trained when it is fitted, at a model row a step. A query costs a model row for each step of its walks.
-
-    Parameters
-    ----------
-    model, space, goal, max_changes, plausible, seed
-        As for every explainer.
-    steps : int
-        Of training, all walkers together.
-    tries : int
-        Walks by chance, where the one of the most probable moves does not arrive.
     """
 
     supports = Supports(
@@ -68,21 +60,12 @@ class FastAR(CounterfactualExplainer):
         "arrive in fewer steps: tests/baselines/test_fastar.py",
     )
 
-    def __init__(
-        self,
-        model: Any,
-        space: FeatureSpace | None = None,
-        *,
-        goal: Goal | None = None,
-        max_changes: int | None = None,
-        plausible: Plausible = None,
-        steps: int = 40_000,
-        tries: int = 10,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(model, space, goal=goal, max_changes=max_changes, plausible=plausible, seed=seed)
-        self.steps = steps
-        self.tries = tries
+    steps: int = param(40_000, "Of training, all walkers together.", whole(1, MOST_STEPS))
+    tries: int = param(
+        10,
+        "Walks by chance, where the one of the most probable moves does not arrive.",
+        whole(1, MOST_TRIES),
+    )
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         self.rows_ = values
@@ -96,7 +79,6 @@ class FastAR(CounterfactualExplainer):
                 self._train(np.random.default_rng(int(self.seed)))
 
     def _train(self, rng: np.random.Generator) -> None:
-        """Walk, ask the model after every step, and learn from what was met on the way."""
         walkers = Walkers(self, rng)
         rounds = -(-int(self.steps) // (WALKERS * TURN))
         for number in range(rounds):
@@ -156,11 +138,6 @@ class FastAR(CounterfactualExplainer):
         best = order[np.unique(owner[order], return_index=True)[1]]
         return found[best], owner[best]
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        real_number("steps", whole_number("steps", self.steps, 1), 1, MOST_STEPS)
-        real_number("tries", whole_number("tries", self.tries, 1), 1, MOST_TRIES)
-
 
 class Ways:
     """Where rows may go: action 2j moves feature j a step up, 2j + 1 a step down."""
@@ -189,7 +166,6 @@ class Ways:
         return self.limits.take(walkers).project(moved, self.start[walkers])
 
     def _known(self, rows: Values) -> Values:
-        """The rows with the mean in the place of a missing number."""
         return np.where(rows == self.space.missing_codes, self.space.mean, rows)
 
 
@@ -212,7 +188,7 @@ class Walkers:
         space = explainer.space_
         most = len(space) if explainer.max_changes is None else int(explainer.max_changes)
         self.ways = Ways(space, space.limits(values=self.rows), self.rows, most)
-        self.labels = self.blackbox.ask(self.rows).output.astype(int)
+        self.labels = self.blackbox.ask(self.rows, mark_refused=True).output.astype(int)
         some = rng.permutation(len(self.rows))[:NEIGHBOURS]
         self.space, self.near = space, encoded(space, self.rows[some])
         self.at = np.zeros(WALKERS, dtype=np.int64)  # the training row that each walker began at
@@ -247,8 +223,8 @@ class Walkers:
         return Batch(state, open_, action, chance, advantage, advantage + value)
 
     def _rewards(self) -> tuple[Floats, Booleans]:
-        answer = self.blackbox.ask(self.now)
-        arrived = answer.output.astype(int) == self.wanted
+        answer = self.blackbox.ask(self.now, mark_refused=True)
+        arrived = (answer.output.astype(int) == self.wanted) & answer.answered
         likely = np.zeros(WALKERS)
         if self.blackbox.has_probabilities and answer.scores is not None:
             likely = answer.scores[np.arange(WALKERS), self.wanted]
@@ -256,17 +232,17 @@ class Walkers:
         return (np.where(arrived, ARRIVED, likely) - MANIFOLD * away) / ARRIVED, arrived
 
     def _begin(self, which: Integers) -> None:
-        """New rows for some walkers, each with another class than its own to go to."""
         self.at[which] = self.rng.integers(len(self.rows), size=len(which))
         classes = self.policy.classes
         self.wanted[which] = (self.labels[self.at[which]] + self.rng.integers(1, classes, size=len(which))) % classes
         self.now[which], self.age[which] = self.rows[self.at[which]], 0
 
 
-class Policy:
+class Policy(PickledAsArrays):
     """The networks: one that says how probable each action is, one that says what a state is worth."""
 
     def __init__(self, space: FeatureSpace, classes: int, seed: int) -> None:
+        self.made_of = (space, classes, seed)
         self.space, self.classes, self.actions = space, classes, 2 * len(space)
         generator = torch.Generator().manual_seed(seed)
         width = space.encoded_width + classes

@@ -21,41 +21,36 @@ from typing import Any
 import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
-from relax_plugin.base import real_number
-from relax_plugin.baselines.tree_explainer import TreeExplainer
-from relax_plugin.errors import InputError, did_you_mean
-from relax_plugin.features import FeatureSpace
-from relax_plugin.goal import Goal
+from relax_plugin.base import most_changes
+from relax_plugin.baselines.common import TreeExplainer
+from relax_plugin.errors import InputError
 from relax_plugin.limits import Limits
+from relax_plugin.parameters import one_of, param, real_number, with_parameters
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.trees.cells import allowed_categories
 from relax_plugin.trees.ensemble import Trees
-from relax_plugin.wishes.plausibility import Plausible
 
 EPSILONS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)  # standard deviations
-LEAST_EPSILON, MOST_EPSILON = 1e-6, 1e6  # standard deviations
+EPSILON_RANGE = 1e-6, 1e6  # standard deviations
 COSTS = ("distance", "changes")
 CHUNK_CELLS = 4_000_000  # queries times leaves times features that are compared at once: bounds the memory
 FIRST_ROUND = 4  # paths a query asks about at first, the cheapest; twice as many in each further round
 
 
+def _check_epsilon(name: str, value: Any) -> None:
+    margins = epsilons(value)
+    if not margins:
+        raise InputError(f"{name} is {value!r}, but must be a number above 0, or several of them.")
+    several = isinstance(value, tuple | list | np.ndarray)
+    for position, margin in enumerate(margins):
+        real_number(f"{name} is {value!r}, and number {position} of it" if several else name, margin, *EPSILON_RANGE)
+
+
+@with_parameters
 class FeatTweak(TreeExplainer):
     """Moves a query along the paths of single trees, cheapest first, until the ensemble answers as wanted.
 
     Sparse, since a path tests few features; not always successful, since no two trees are turned on purpose.
-
-    Parameters
-    ----------
-    model : a tree ensemble that classifies
-        scikit-learn, XGBoost, LightGBM or CatBoost, also behind a pipeline of scalers, encoders and imputers.
-    space, goal, max_changes, seed
-        As for every explainer. Paths that need more than `max_changes` are left out.
-    epsilon : float or tuple of float
-        By how many standard deviations a test is passed (the paper's ε); of several, each query has the cheapest that
-        works. Wider margins turn more trees at once: more queries are solved, further away. Boosting of many small
-        scores needs them: no single path outweighs a large margin. One ε asks fewer model rows than several.
-    cost : "distance" or "changes"
-        What is cheap: near in L1, or few changes and then near (the paper tries these and others).
     """
 
     supports = replace(
@@ -67,21 +62,20 @@ class FeatTweak(TreeExplainer):
         "of the paper's numbers was compared",
     )
 
-    def __init__(
-        self,
-        model: Any,
-        space: FeatureSpace | None = None,
-        *,
-        goal: Goal | None = None,
-        max_changes: int | None = None,
-        plausible: Plausible = None,
-        epsilon: float | tuple[float, ...] = EPSILONS,
-        cost: str = "distance",
-        seed: int = 0,
-    ) -> None:
-        super().__init__(model, space, goal=goal, max_changes=max_changes, plausible=plausible, seed=seed)
-        self.epsilon = epsilon
-        self.cost = cost
+    max_changes: int | None = most_changes(None, "Paths that need more are left out.")
+    epsilon: float | tuple[float, ...] = param(
+        EPSILONS,
+        "By how many standard deviations a test is passed (the paper's ε); of several, each query has the cheapest "
+        "that works. Wider margins turn more trees at once: more queries are solved, further away. Boosting of many "
+        "small scores needs them: no single path outweighs a large margin. One ε asks fewer model rows than several.",
+        _check_epsilon,
+    )
+    cost: str = param(
+        "distance",
+        'What is cheap: "distance", near in L1, or "changes", few of them and then near (the paper tries these and '
+        "others).",
+        one_of(COSTS),
+    )
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         made = Proposals.empty(problem, n)
@@ -95,18 +89,6 @@ class FeatTweak(TreeExplainer):
                 made.values[index[place]], made.offered[index[place]] = values, offered
         made.stage[made.offered] = "path"
         return made
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        margins = epsilons(self.epsilon)
-        if not margins:
-            raise InputError(f"epsilon is {self.epsilon!r}, but must be a number above 0, or several of them.")
-        for position, margin in enumerate(margins):
-            several = isinstance(self.epsilon, tuple | list | np.ndarray)
-            name = f"epsilon is {self.epsilon!r}, and number {position} of it" if several else "epsilon"
-            real_number(name, margin, LEAST_EPSILON, MOST_EPSILON)
-        if not isinstance(self.cost, str) or self.cost not in COSTS:
-            raise InputError(f"cost is {self.cost!r}; {did_you_mean(self.cost, COSTS)}")
 
 
 def epsilons(epsilon: Any) -> tuple[Any, ...]:
@@ -193,7 +175,6 @@ def _frozen(problem: Problem) -> Booleans:
 
 
 def _ask_cheapest_first(problem: Problem, rows: Values, owner: Integers, n: int) -> tuple[Floats, Booleans]:
-    """For each query the n cheapest distinct rows that meet its goal, asking about as few as the doubling allows."""
     made = Proposals.empty(problem, n)
     values, offered = made.values, made.offered
     if len(owner):

@@ -15,22 +15,23 @@ a row has the heaviest, and a test of a set is soft in the weight that lies outs
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from relax_plugin.arrays import Floats, Integers, Values
-from relax_plugin.base import flag, real_number, whole_number
-from relax_plugin.baselines.tree_explainer import TreeExplainer
+from relax_plugin.base import most_changes
+from relax_plugin.baselines.common import TreeExplainer
+from relax_plugin.errors import naming_the_extra
 from relax_plugin.features import FeatureSpace
-from relax_plugin.goal import Goal
+from relax_plugin.parameters import flag, param, real, whole, with_parameters
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
-from relax_plugin.search.refine import undo
+from relax_plugin.search.polish import undo
 from relax_plugin.trees.cells import allowed_categories
 from relax_plugin.trees.ensemble import Trees
 from relax_plugin.trees.missing import Gap, gaps, trees_for
-from relax_plugin.wishes.plausibility import Plausible
 
 if TYPE_CHECKING:
     import torch
@@ -43,30 +44,11 @@ MOST_ITERATIONS = 1_000_000
 LEAST_RATE, MOST_RATE = 1e-6, 1e6  # of the four numbers that steer it: beyond them single precision sees nothing
 
 
+@with_parameters
 class Focus(TreeExplainer):
     """Rows reached by gradient descent on a soft copy of the ensemble: near, but nearly every feature changes.
 
     What the true model answers on the way is read off its trees: a query costs no more model rows than its proof.
-
-    Parameters
-    ----------
-    model : a tree ensemble that classifies
-        scikit-learn, XGBoost, LightGBM or CatBoost, also behind a pipeline of scalers, encoders and imputers.
-    space, goal, max_changes, seed
-        As for every explainer. Changes beyond `max_changes` are undone as far as the goal allows.
-    reverted : bool
-        Undo every change that is not needed: a fair rival in sparsity.
-    iterations : int
-        Steps of Adam (the paper: 1,000).
-    sharpness : float
-        σ, of the sigmoids, per standard deviation. Sharper tests end nearer, and solve fewer queries.
-    temperature : float
-        By which scores are multiplied before the softmax (the paper's τ). Their unit is the standard deviation of the
-        model's scores over the training rows: votes, margins and probabilities differ by orders of magnitude.
-    distance_weight : float
-        β, what distance counts against probability.
-    learning_rate : float
-        Of Adam, in standard deviations.
     """
 
     supports = replace(
@@ -78,31 +60,26 @@ class Focus(TreeExplainer):
         "was compared",
     )
 
-    def __init__(
-        self,
-        model: Any,
-        space: FeatureSpace | None = None,
-        *,
-        goal: Goal | None = None,
-        max_changes: int | None = None,
-        plausible: Plausible = None,
-        reverted: bool = False,
-        iterations: int = 1000,
-        sharpness: float = 1.0,
-        temperature: float = 1.0,
-        distance_weight: float = 0.01,
-        learning_rate: float = 0.02,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(model, space, goal=goal, max_changes=max_changes, plausible=plausible, seed=seed)
-        self.reverted = reverted
-        self.iterations = iterations
-        self.sharpness = sharpness
-        self.temperature = temperature
-        self.distance_weight = distance_weight
-        self.learning_rate = learning_rate
+    max_changes: int | None = most_changes(None)
+    reverted: bool = param(False, "Undo every change that is not needed: a fair rival in sparsity.", flag)
+    iterations: int = param(1000, "Steps of Adam (the paper: 1,000).", whole(1, MOST_ITERATIONS))
+    sharpness: float = param(
+        1.0,
+        "σ, of the sigmoids, per standard deviation. Sharper tests end nearer, and solve fewer queries.",
+        real(LEAST_RATE, MOST_RATE),
+    )
+    temperature: float = param(
+        1.0,
+        "By which scores are multiplied before the softmax (the paper's τ). Their unit is the standard deviation of "
+        "the model's scores over the training rows: votes, margins and probabilities differ by orders of magnitude.",
+        real(LEAST_RATE, MOST_RATE),
+    )
+    distance_weight: float = param(0.01, "β, what distance counts against probability.", real(LEAST_RATE, MOST_RATE))
+    learning_rate: float = param(0.02, "Of Adam, in standard deviations.", real(LEAST_RATE, MOST_RATE))
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
+        with naming_the_extra():
+            import_module("torch")
         super()._fit(values, rng)
         scores = self.trees_.scores(values[~self.trees_.unknown(values)]).astype(np.float64)
         if scores.shape[1] > 1:
@@ -123,7 +100,7 @@ class Focus(TreeExplainer):
         return made
 
     def _solve(self, problem: Problem) -> Proposals:
-        from relax_plugin.world_model.layers import one_thread  # which imports torch
+        from relax_plugin.surrogate.layers import one_thread  # which imports torch
 
         made = Proposals.empty(problem, 1)
         values, distance = problem.start.copy(), np.full(len(problem), np.inf)
@@ -133,7 +110,7 @@ class Focus(TreeExplainer):
                 values[gap.index], distance[gap.index] = self._descend_with(part, gap)
         solved = np.flatnonzero(np.isfinite(distance))
         down_to = 1 if self.reverted else problem.max_changes
-        values[solved], _ = undo(problem, values[solved], solved, down_to=down_to)
+        values[solved] = undo(problem, values[solved], solved, down_to=down_to)
         few = (values != problem.start).sum(axis=1) <= problem.max_changes
         made.values[:, 0], made.offered[:, 0] = values, np.isfinite(distance) & few
         made.stage[made.offered] = "gradient"
@@ -191,13 +168,6 @@ class Focus(TreeExplainer):
             nearer = distance < nearest
             best[nearer], nearest[nearer] = rows[nearer], distance[nearer]
         return best, nearest
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        flag("reverted", self.reverted)
-        real_number("iterations", whole_number("iterations", self.iterations, 1), 1, MOST_ITERATIONS)
-        for name in ("sharpness", "temperature", "distance_weight", "learning_rate"):
-            real_number(name, getattr(self, name), LEAST_RATE, MOST_RATE)
 
 
 class SoftGround:
@@ -300,7 +270,6 @@ class SoftTrees:
 
 
 def _members(trees: Trees) -> Floats:
-    """Which of the positions of all categories, side by side, each set holds (sets, positions)."""
     assert trees.subset is not None and trees.subsets is not None
     counts = {j: met.shape[1] for j, met in trees.sets.items()}
     members = np.zeros((len(trees.subsets), sum(counts.values())))

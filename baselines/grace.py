@@ -8,19 +8,17 @@ rank by the gradient of what has to be left or reached. The steps are those of `
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
-from relax_plugin.base import real_number
-from relax_plugin.baselines.deepfool import STEPS, check_steps, to_boundary
-from relax_plugin.baselines.neural import NetworkExplainer
-from relax_plugin.features import FeatureSpace
-from relax_plugin.goal import BoundGoal, Goal
+from relax_plugin.base import most_changes
+from relax_plugin.baselines.common import NetworkExplainer, in_chunks
+from relax_plugin.baselines.deepfool import LEAST_OVERSHOOT, MOST_STEPS, OVERSHOOT_IS, STEPS, to_boundary
+from relax_plugin.goal import BoundGoal
+from relax_plugin.parameters import param, real, whole, with_parameters
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
-from relax_plugin.wishes.plausibility import Plausible
 
 MOST_FEATURES = 5  # K of the paper
 GAMMA = 0.5  # γ of the paper
@@ -29,23 +27,13 @@ BINS = 10  # of equal frequency, for features with more distinct values
 CHUNK_CELLS = 4_000_000  # cells of the tables of counts held at once
 
 
+@with_parameters
 class Grace(NetworkExplainer):
     """The smallest number of features, ranked by the gradient, that takes a network across its boundary.
 
     Looks inside the model: it takes gradients of the torch module, or of a copy of scikit-learn's network, and asks
     the black box only to confirm. `rows_queried` counts these questions, `network_.spent` the rows that went through
     the network.
-
-    Parameters
-    ----------
-    model, space, goal, max_changes, plausible, seed
-        As for every explainer; `max_changes` is the paper's K.
-    gamma : float
-        Largest symmetric uncertainty (0: independent, 1: the same) of two features that are changed together.
-    steps : int
-        At most so many steps for each k.
-    overshoot : float
-        Share by which the way to the boundary is lengthened to get across it.
     """
 
     supports = replace(
@@ -58,23 +46,14 @@ class Grace(NetworkExplainer):
         "docs/results/paper/verdicts.csv",
     )
 
-    def __init__(
-        self,
-        model: Any,
-        space: FeatureSpace | None = None,
-        *,
-        goal: Goal | None = None,
-        max_changes: int | None = MOST_FEATURES,
-        plausible: Plausible = None,
-        gamma: float = GAMMA,
-        steps: int = STEPS,
-        overshoot: float = OVERSHOOT,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(model, space, goal=goal, max_changes=max_changes, plausible=plausible, seed=seed)
-        self.gamma = gamma
-        self.steps = steps
-        self.overshoot = overshoot
+    max_changes: int | None = most_changes(MOST_FEATURES, "It is the paper's K.")
+    gamma: float = param(
+        GAMMA,
+        "Largest symmetric uncertainty (0: independent, 1: the same) of two features that are changed together.",
+        real(0, 1),
+    )
+    steps: int = param(STEPS, "At most so many steps for each k.", whole(1, MOST_STEPS))
+    overshoot: float = param(OVERSHOOT, OVERSHOOT_IS, real(LEAST_OVERSHOOT, 1))
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         super()._fit(values, rng)
@@ -102,9 +81,7 @@ class Grace(NetworkExplainer):
     def _ranked(self, problem: Problem) -> Integers:
         """The features to be moved first, second, ... (queries, at most K); -1 where there are no more."""
         order = np.full((len(problem), problem.max_changes), -1, dtype=np.int64)
-        outputs = 1 if problem.goal.wanted is None else problem.goal.wanted.shape[1]
-        size = max(1, CHUNK_CELLS // (outputs * problem.start.shape[1]))
-        for index, part in problem.parts(size):
+        for index, part in in_chunks(problem):
             scale = part.space.scale / part.space.prices  # a dear feature has to do more for its price
             gradient = goal_gradient(part.goal, *self.network_.jacobian(part.start)) * scale
             low, high = part.span
@@ -115,11 +92,6 @@ class Grace(NetworkExplainer):
                 np.abs(gradient), room, self.similarity_, float(self.gamma), order.shape[1]
             )
         return order
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_steps(self.steps, self.overshoot)
-        real_number("gamma", self.gamma, 0.0, 1.0)
 
 
 def goal_gradient(goal: BoundGoal, outputs: Floats, gradients: Floats) -> Floats:

@@ -13,17 +13,13 @@ less than there are features, each row drawn changes only that many of them, a r
 shell and names no number; its authors' program has 10,000, here it is 300, all queries side by side.
 """
 
-from typing import Any
-
 import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
-from relax_plugin.base import CounterfactualExplainer, Supports, real_number, whole_number
-from relax_plugin.features import FeatureSpace
-from relax_plugin.goal import Goal
+from relax_plugin.base import CounterfactualExplainer, Supports, most_changes
+from relax_plugin.parameters import param, real, whole, with_parameters
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
-from relax_plugin.wishes.plausibility import Plausible
 
 MOST_SAMPLES = 1_000_000
 LEAST_RADIUS, MOST_RADIUS = 1e-9, 1e6  # standard deviations
@@ -33,20 +29,12 @@ MOST_CATEGORIES = 0.5  # share of the categories that are drawn anew
 CHUNK_CELLS = 4_000_000  # numbers in the rows that are drawn at once: bounds the memory
 
 
+@with_parameters
 class GrowingSpheres(CounterfactualExplainer):
     """Rows drawn around the query, nearer and nearer or farther and farther, then as few of their changes as it takes.
 
     Needs labels only, and no training rows but for their standard deviations. Expect some hundred model rows for each
     shell of a query.
-
-    Parameters
-    ----------
-    model, space, goal, max_changes, plausible, seed
-        As for every explainer. With `max_changes` the rows drawn change no more features than that.
-    samples : int
-        Rows drawn in each ball and shell (the paper's n).
-    radius : float
-        Of the first ball, and width of the shells if nothing is found in it (the paper's η), in standard deviations.
     """
 
     supports = Supports(
@@ -57,21 +45,13 @@ class GrowingSpheres(CounterfactualExplainer):
         "tests/baselines/test_growing_spheres.py; none of the paper's numbers was compared",
     )
 
-    def __init__(
-        self,
-        model: Any,
-        space: FeatureSpace | None = None,
-        *,
-        goal: Goal | None = None,
-        max_changes: int | None = None,
-        plausible: Plausible = None,
-        samples: int = 300,
-        radius: float = 1.0,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(model, space, goal=goal, max_changes=max_changes, plausible=plausible, seed=seed)
-        self.samples = samples
-        self.radius = radius
+    max_changes: int | None = most_changes(None, "The rows drawn change no more features than that.")
+    samples: int = param(300, "Rows drawn in each ball and shell (the paper's n).", whole(1, MOST_SAMPLES))
+    radius: float = param(
+        1.0,
+        "Of the first ball, and width of the shells if nothing is found in it (the paper's η), in standard deviations.",
+        real(LEAST_RADIUS, MOST_RADIUS),
+    )
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         """Nothing is learned but the space."""
@@ -95,11 +75,6 @@ class GrowingSpheres(CounterfactualExplainer):
         made.note[:] = "none was found among the rows drawn in shells up to the farthest that is allowed"
         return made
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        real_number("samples", whole_number("samples", self.samples, 1), 1, MOST_SAMPLES)
-        real_number("radius", self.radius, LEAST_RADIUS, MOST_RADIUS)
-
 
 class _Shells:
     """The balls and shells of many queries, side by side.
@@ -121,7 +96,6 @@ class _Shells:
         self.reach = np.maximum(reach, self.categories.sum(axis=1))  # the widest shell that can bring anything new
 
     def run(self) -> tuple[Floats, Booleans]:
-        """The nearest row of the first shell that has one for each query, and whether there is one."""
         queries = len(self.problem)
         values, met = self.problem.start.copy(), np.zeros(queries, dtype=bool)
         inner, width = np.zeros(queries), np.full(queries, self.radius)
@@ -143,7 +117,6 @@ class _Shells:
         return values, met
 
     def _draw(self, active: Integers, inner: Floats, outer: Floats, values: Floats, met: Booleans) -> Booleans:
-        """Put the nearest row of each query's shell that meets the goal in its place; says whether there is one."""
         rows = self.rows(active, inner[active], outer[active])
         owner = np.repeat(active, self.samples)
         good = np.flatnonzero((rows != self.problem.start[owner]).any(axis=1))
@@ -173,14 +146,12 @@ class _Shells:
         return self.problem.within_limits(rows, np.repeat(active, self.samples))
 
     def _chosen(self, active: Integers) -> Booleans:
-        """Which features each row may change: all, or as many as may be changed, drawn among those that can."""
         able = self.numbers[active] | self.categories[active]
         lot = np.where(able[:, None], self.rng.random((self.samples, able.shape[1])), np.inf)
         rank = np.argsort(np.argsort(lot, axis=2), axis=2)
         return np.asarray((rank < self.problem.max_changes) & able[:, None])
 
     def _with_categories(self, rows: Floats, active: Integers, moves: Booleans, outer: Floats) -> Floats:
-        """The rows with some of their categories drawn anew: as many as the shell is wide."""
         space = self.problem.space
         count = np.maximum((moves & self.categories[active][:, None]).sum(axis=2), 1)
         chance = np.minimum(outer[:, None] / count, MOST_CATEGORIES)

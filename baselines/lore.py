@@ -16,11 +16,10 @@ import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
-from relax_plugin.base import CounterfactualExplainer, Supports, real_number, whole_number
+from relax_plugin.base import CounterfactualExplainer, Supports, most_changes
 from relax_plugin.features import FeatureSpace
-from relax_plugin.goal import Goal
+from relax_plugin.parameters import param, whole, with_parameters
 from relax_plugin.problem import Problem, Proposals
-from relax_plugin.wishes.plausibility import Plausible
 
 CROSSOVER = 0.5  # share of pairs that swap genes; the authors' default
 MUTATION = 0.2  # share of individuals that mutate, and of their genes that are drawn anew; the authors' default
@@ -31,21 +30,12 @@ MARGIN = 1e-3  # standard deviations by which a feature without a grid passes a 
 CHUNK_CELLS = 4_000_000  # numbers in the neighbourhoods that are evolved side by side: bounds the memory
 
 
+@with_parameters
 class Lore(CounterfactualExplainer):
     """A tree learns the model around the query; its nearest path to the goal says what to change.
 
     Needs labels only. Expect some thousand model rows a query: a neighbourhood is bred for each. Not made for few
     changes; with `max_changes`, what changes more is not offered.
-
-    Parameters
-    ----------
-    model, space, goal, max_changes, plausible, seed
-        As for every explainer.
-    population : int
-        Size of a query's neighbourhood, rounded down to a multiple of four: half of it is bred to meet the goal and
-        half not to.
-    generations : int
-        How often it is selected, crossed and mutated.
     """
 
     supports = Supports(
@@ -56,21 +46,14 @@ class Lore(CounterfactualExplainer):
         "1.1.3 answers rules and no rows, and only its time was compared: docs/results/paper/lore_sa.csv",
     )
 
-    def __init__(
-        self,
-        model: Any,
-        space: FeatureSpace | None = None,
-        *,
-        goal: Goal | None = None,
-        max_changes: int | None = None,
-        plausible: Plausible = None,
-        population: int = 1000,
-        generations: int = 10,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(model, space, goal=goal, max_changes=max_changes, plausible=plausible, seed=seed)
-        self.population = population
-        self.generations = generations
+    max_changes: int | None = most_changes(None, "What changes more is not offered.")
+    population: int = param(
+        1000,
+        "Size of a query's neighbourhood, rounded down to a multiple of four: half of it is bred to meet the goal and "
+        "half not to.",
+        whole(LEAST_POPULATION, MOST_POPULATION),
+    )
+    generations: int = param(10, "How often it is selected, crossed and mutated.", whole(1, MOST_GENERATIONS))
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         self.genes_ = values
@@ -84,7 +67,6 @@ class Lore(CounterfactualExplainer):
         return made
 
     def _propose_chunk(self, problem: Problem, index: Integers, made: Proposals, seed: int) -> None:
-        """Offer, for the queries of a chunk, the rules that the model confirms, then neighbours."""
         breeding = Breeding(problem, self.genes_, int(self.population) // 4 * 2)
         neighbours, met = breeding.evolve(int(self.generations), np.random.default_rng(seed))
         columns = Columns(problem.space)
@@ -103,12 +85,6 @@ class Lore(CounterfactualExplainer):
                 made.values[index[query], slot] = offers[choice]
                 made.offered[index[query], slot] = True
                 made.stage[index[query], slot] = stages[choice]
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        population = whole_number("population", self.population, LEAST_POPULATION)
-        real_number("population", population, LEAST_POPULATION, MOST_POPULATION)
-        real_number("generations", whole_number("generations", self.generations, 1), 1, MOST_GENERATIONS)
 
 
 class Breeding:
@@ -277,13 +253,11 @@ def _origin(problem: Problem, query: int) -> Floats:
 
 
 def _nearest_first(problem: Problem, query: int, rows: Values) -> Values:
-    """The rows that do not change too much, in the order of their distance from the query."""
     rows = rows[(rows != problem.start[query]).sum(axis=1) <= problem.max_changes]
     return rows[np.argsort(problem.space.distance(rows, problem.start[query]), kind="stable")]
 
 
 def _distinct(rows: Values) -> Iterator[int]:
-    """Positions of the rows that none before equals."""
     seen: set[bytes] = set()
     for position, row in enumerate(rows + 0.0):  # -0.0 and 0.0 are one value
         if row.tobytes() not in seen:

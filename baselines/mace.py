@@ -20,19 +20,17 @@ from typing import Any
 import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
-from relax_plugin.base import Supports, real_number
-from relax_plugin.baselines.tree_explainer import TreeExplainer, TreesInPlace
-from relax_plugin.errors import MissingExtraError
-from relax_plugin.features import FeatureSpace
-from relax_plugin.goal import Goal
+from relax_plugin.base import Supports, most_changes
+from relax_plugin.baselines.common import TreeExplainer, TreesInPlace, undone
+from relax_plugin.errors import import_extra
+from relax_plugin.parameters import param, real, with_parameters
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
-from relax_plugin.search.refine import refine, undo
+from relax_plugin.search.polish import refine
 from relax_plugin.trees.aims import Aim, aim_at
 from relax_plugin.trees.cells import Cells
 from relax_plugin.trees.ensemble import Trees
 from relax_plugin.trees.missing import vanishing
-from relax_plugin.wishes.plausibility import Plausible
 
 UNITS = 1_000_000  # of distance, in one standard deviation
 MOST_UNITS = 2**31 - 1  # the solver's largest number; from a query that is further away, units are larger
@@ -42,21 +40,13 @@ NEAREST = 5  # training rows from which a query's first row is refined
 CLOSE_IN = 0.02  # when the bounds of δ are so near (relatively), the next question is for anything better at all
 
 
+@with_parameters
 class Mace(TreeExplainer):
     """The counterfactual of least L1 distance under all constraints, with a proof that there is no nearer one.
 
     A query that takes longer than its limit gets the best row known by then, whose stage is "not proved optimal"; of
     such a query the answer may depend on the machine. The model is not asked: answers are read off its trees. Of
     several counterfactuals (n > 1) each is the nearest one without the largest change of the one before.
-
-    Parameters
-    ----------
-    model : a tree ensemble
-        scikit-learn, XGBoost, LightGBM or CatBoost, also behind a pipeline of scalers, encoders and imputers.
-    space, goal, max_changes, seed
-        As for every explainer. With `max_changes` it is the nearest row with at most so many changes.
-    seconds_per_row : float
-        Limit of the solver for each query.
     """
 
     supports = Supports(
@@ -68,19 +58,8 @@ class Mace(TreeExplainer):
         "the paper's models, distances and times were not compared",
     )
 
-    def __init__(
-        self,
-        model: Any,
-        space: FeatureSpace | None = None,
-        *,
-        goal: Goal | None = None,
-        max_changes: int | None = None,
-        plausible: Plausible = None,
-        seconds_per_row: float = 10.0,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(model, space, goal=goal, max_changes=max_changes, plausible=plausible, seed=seed)
-        self.seconds_per_row = seconds_per_row
+    max_changes: int | None = most_changes(None, "With it, it is the nearest row with at most so many changes.")
+    seconds_per_row: float = param(10.0, "Limit of the solver for each query.", real(LEAST_SECONDS, MOST_SECONDS))
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         _solver_library()
@@ -99,7 +78,6 @@ class Mace(TreeExplainer):
         return made
 
     def _solve_alike(self, problem: Problem, trees: Trees) -> Proposals:
-        """The same for queries that lack the same numbers, and the trees as these see them."""
         made, copy = Proposals.empty(problem, 1), replace(problem, blackbox=TreesInPlace(self))
         first, known = self._first_rows(copy)
         cells = Cells.of(trees, problem.space, problem.limits, problem.start)
@@ -125,7 +103,6 @@ class Mace(TreeExplainer):
         return made
 
     def _first_rows(self, problem: Problem) -> tuple[Floats, Booleans]:
-        """A row that meets each query's goal, from near training rows; and whether there is one."""
         best, distance = problem.start.copy(), np.full(len(problem), np.inf)
         answer = self.answer(self.training_)
         everyone = np.arange(len(problem))
@@ -137,18 +114,11 @@ class Mace(TreeExplainer):
         owner = np.repeat(everyone, order.shape[1])
         rows = problem.limits.take(owner).project(self.training_[order.ravel()], problem.start[owner])
         good, _ = problem.judge(rows, owner)
-        rows, owner = rows[good], owner[good]
-        rows, _ = undo(problem, rows, owner, down_to=problem.max_changes)
-        few = problem.changed(rows, owner).sum(axis=1) <= problem.max_changes
-        rows, owner = rows[few], owner[few]
+        rows, owner = undone(problem, rows[good], owner[good], problem.max_changes)
         rows = refine(problem, rows, owner)
         far = np.argsort(-problem.distance(rows, owner), kind="stable")  # the nearest is written last
         best[owner[far]], distance[owner[far]] = rows[far], problem.distance(rows, owner)[far]
         return best, np.isfinite(distance)
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        real_number("seconds_per_row", self.seconds_per_row, LEAST_SECONDS, MOST_SECONDS)
 
 
 class Formula:
@@ -197,15 +167,9 @@ class Formula:
     ) -> tuple[Integers | None, bool]:
         """The nearest cell in which a query's goal is met, and whether that is proved; None: no cell is known, or none.
 
-        Parameters
-        ----------
-        query : int
-        start : array of intervals, optional
-            A cell known to meet the goal.
-        met : callable
-            Whether the row of a cell meets the goal. Only asked of the solver's answers: the formula rounds scores in
-            favour of the goal, and what it finds may miss it by that much.
-        seconds : float
+        `start` is a cell known to meet the goal, as intervals. `met` says whether the row of a cell meets it, and is
+        only asked of the solver's answers: the formula rounds scores in favour of the goal, and what it finds may miss
+        it by that much.
         """
         deadline = time.perf_counter() + seconds
         self.solver.push()
@@ -249,7 +213,6 @@ class Formula:
     def _ask(
         self, distance: list[tuple[Any, int]], within: int | None, leaf_costs: Floats, deadline: float
     ) -> tuple[Any, Integers]:
-        """The solver's answer to whether a cell lies within a distance, and the cell if one does."""
         z3 = _solver_library()
         left = deadline - time.perf_counter()
         nothing = np.empty(0, dtype=np.int64)
@@ -282,7 +245,6 @@ class Formula:
         return z3.And(parts + ([z3.Not(line[interval])] if interval < len(line) else []), self.context)
 
     def _limits(self, query: int, costs: Floats) -> list[Any]:
-        """Intervals without an allowed value are forbidden, and so are more changes than may be made."""
         z3 = _solver_library()
         rules, changes = [], []
         for j, line in enumerate(self.above):
@@ -365,8 +327,4 @@ class Formula:
 
 
 def _solver_library() -> Any:
-    try:
-        import z3
-    except ImportError as error:
-        raise MissingExtraError("mace needs z3-solver: pip install 'relax-plugin[exact]'.") from error
-    return z3
+    return import_extra("z3", "mace needs z3-solver", "exact")

@@ -13,22 +13,22 @@ give back the training rows (standardised numbers, a column a category); its err
 """
 
 import warnings
-from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
-from relax_plugin.base import CounterfactualExplainer, Supports
+from relax_plugin.base import Supports, most_changes
+from relax_plugin.baselines.common import NeighbourExplainer
 from relax_plugin.blackbox import Answer
-from relax_plugin.errors import InputError, did_you_mean
+from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace
-from relax_plugin.goal import Goal
+from relax_plugin.parameters import one_of, param, with_parameters
+from relax_plugin.plausibility import encoded
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
-from relax_plugin.search.neighbours import AnsweredRows, Neighbours
-from relax_plugin.wishes.plausibility import Plausible, encoded
+from relax_plugin.search.neighbours import Neighbours
 
 REWARDS = ("none", "sparsity", "proximity", "plausibility")
 ROUNDS = (1, 9, 40)  # neighbours tried in turn by the queries that are still unsolved
@@ -38,19 +38,12 @@ WIDEST, CODE_SHARE = 64, 4  # hidden numbers of the autoencoder, and its code: a
 EPOCHS = 300  # of the autoencoder, at most; it stops earlier where its loss stands still
 
 
-class Nice(CounterfactualExplainer):
+@with_parameters
+class Nice(NeighbourExplainer):
     """Takes over the values of the nearest training row that meets the goal, as few of them as are needed.
 
     Plausible, since every changed cell is a real row's; sparse, by the reward that has its name. A query costs about as
     many model rows as it has features, for each change.
-
-    Parameters
-    ----------
-    model, space, goal, max_changes, plausible, seed
-        As for every explainer. Where a neighbour is more than `max_changes` away, further ones are tried.
-    reward : "none", "sparsity", "proximity" or "plausibility"
-        What the next feature to be taken over has the most of: of what it gains towards the goal, of that per distance,
-        or of that times what an autoencoder's error falls. "none" delivers the neighbour itself.
     """
 
     supports = Supports(
@@ -61,19 +54,13 @@ class Nice(CounterfactualExplainer):
         evidence="row by row against the authors' package NICEx 0.2.3, all four rewards, docs/results/calibration.csv",
     )
 
-    def __init__(
-        self,
-        model: Any,
-        space: FeatureSpace | None = None,
-        *,
-        goal: Goal | None = None,
-        max_changes: int | None = None,
-        plausible: Plausible = None,
-        reward: str = "sparsity",
-        seed: int = 0,
-    ) -> None:
-        super().__init__(model, space, goal=goal, max_changes=max_changes, plausible=plausible, seed=seed)
-        self.reward = reward
+    max_changes: int | None = most_changes(None, "Where a neighbour is more than so many away, further ones are tried.")
+    reward: str = param(
+        "sparsity",
+        "What the next feature to be taken over has the most of: of what it gains towards the goal, of that per "
+        'distance, or of that times what an autoencoder\'s error falls. "none" delivers the neighbour itself.',
+        one_of(REWARDS),
+    )
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         present = np.where(values == self.space_.missing_codes, np.nan, values)
@@ -83,10 +70,6 @@ class Nice(CounterfactualExplainer):
         self.autoencoder_ = Autoencoder(self.space_, values, int(self.seed)) if self.reward == "plausibility" else None
         self._learn_answers()
 
-    def _learn_answers(self) -> None:
-        self.answered_ = AnsweredRows(self.neighbours_)
-        self.answered_.ask(self.blackbox_, np.arange(len(self.neighbours_)))
-
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         if self.reward == "plausibility" and self.autoencoder_ is None:  # set since the fit
             raise InputError("reward is 'plausibility', but must be so when fit is called: it trains an autoencoder.")
@@ -95,26 +78,18 @@ class Nice(CounterfactualExplainer):
         return made
 
     def _solve(self, problem: Problem) -> Proposals:
-        """The sparsest way to a neighbour of the first round that has one, for each query."""
         made = Proposals.empty(problem, 1)
         order, available = self.answered_.nearest(problem, sum(ROUNDS), unit=self.width_)
-        tried = 0
-        for count in ROUNDS:
-            place = np.arange(tried, min(tried + count, order.shape[1]))
-            open_ = np.flatnonzero(~made.offered[:, 0])
-            row, column = np.nonzero(place < available[open_, None])
-            owner = open_[row]
-            values, met = self._walked(problem, self.neighbours_.rows[order[owner, place[column]]], owner)
+        for rows, owner in self._in_rounds(order, available, ROUNDS, made.offered):
+            values, met = self._walked(problem, rows, owner)
             values, owner = values[met], owner[met]
             best_first = np.lexsort((*problem.ranks(values, owner), owner))
             first = best_first[np.unique(owner[best_first], return_index=True)[1]]
             made.values[owner[first], 0], made.offered[owner[first], 0] = values[first], True
-            tried += count
         made.stage[made.offered] = "neighbour" if self.reward == "none" else "way to a neighbour"
         return made
 
     def _walked(self, problem: Problem, targets: Values, owner: Integers) -> tuple[Floats, Booleans]:
-        """Where the ways from the queries to these rows end, and whether they meet the goal there."""
         values, met = problem.start[owner].copy(), np.zeros(len(owner), dtype=bool)
         size = max(1, CHUNK_CELLS // problem.start.shape[1] ** 2)
         for first in range(0, len(owner), size):
@@ -162,21 +137,9 @@ class Nice(CounterfactualExplainer):
         away = np.where(at_once, here != trial, np.abs(here - trial) / self.width_) * space.prices
         return np.asarray(gained / (away.sum(axis=1) + LITTLE))
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not isinstance(self.reward, str) or self.reward not in REWARDS:
-            raise InputError(f"reward is {self.reward!r}; {did_you_mean(self.reward, REWARDS)}")
-
 
 class Autoencoder:
-    """A network that gives rows back through a narrow code: what it cannot give back is unlike the training rows.
-
-    Parameters
-    ----------
-    space : FeatureSpace
-    values : array (rows, features)
-    seed : int
-    """
+    """A network that gives rows back through a narrow code: what it cannot give back is unlike the training rows."""
 
     def __init__(self, space: FeatureSpace, values: Values, seed: int) -> None:
         self.space = space

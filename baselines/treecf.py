@@ -18,17 +18,16 @@ from typing import Any
 import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Values
-from relax_plugin.base import real_number
-from relax_plugin.baselines.tree_explainer import TreeExplainer
+from relax_plugin.base import most_changes
+from relax_plugin.baselines.common import TreeExplainer
 from relax_plugin.blackbox import BlackBox
-from relax_plugin.errors import InputError, MissingExtraError, did_you_mean
+from relax_plugin.errors import import_extra
 from relax_plugin.features import FeatureSpace
-from relax_plugin.goal import Goal
+from relax_plugin.parameters import one_of, param, real, with_parameters
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
-from relax_plugin.search.refine import undo
+from relax_plugin.search.polish import undo
 from relax_plugin.trees.ensemble import Trees
-from relax_plugin.wishes.plausibility import Plausible
 
 BACKENDS = ("genetic", "exact")
 BEYOND = 1e-7  # of the score, by which the second class has to win: equal scores are the first one's
@@ -39,24 +38,12 @@ LEAST_SECONDS, MOST_SECONDS = 1e-3, 86_400.0
 MOST_SPARSITY = 1e6
 
 
+@with_parameters
 class TreeCF(TreeExplainer):
     """The package treecf's search for the least distance in a tree ensemble: near rows, quickly, or proved ones.
 
     What the model answers on the way is read off its trees: a query costs no more model rows than its proof. The stage
     of an answer says "treecf, optimal" where the exact search proved that nothing is nearer (for its first question).
-
-    Parameters
-    ----------
-    model : a tree ensemble of two classes
-        scikit-learn, XGBoost, LightGBM or CatBoost, also behind scalers of single columns.
-    space, goal, max_changes, plausible, seed
-        As for every explainer. Changes beyond `max_changes` are undone as far as the goal allows.
-    backend : "genetic" or "exact"
-        Which of treecf's searches.
-    sparsity_weight : float
-        What a change costs beside its length, in standard deviations: treecf's own, which is 0.
-    seconds_per_row : float
-        Time limit of each search: the exact one gives the best row known when it ends.
     """
 
     supports = replace(
@@ -70,23 +57,18 @@ class TreeCF(TreeExplainer):
         "proves one, those of mace: tests/baselines/test_treecf.py",
     )
 
-    def __init__(
-        self,
-        model: Any,
-        space: FeatureSpace | None = None,
-        *,
-        goal: Goal | None = None,
-        max_changes: int | None = None,
-        plausible: Plausible = None,
-        backend: str = "genetic",
-        sparsity_weight: float = 0.0,
-        seconds_per_row: float = 10.0,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(model, space, goal=goal, max_changes=max_changes, plausible=plausible, seed=seed)
-        self.backend = backend
-        self.sparsity_weight = sparsity_weight
-        self.seconds_per_row = seconds_per_row
+    max_changes: int | None = most_changes(None)
+    backend: str = param("genetic", "Which of treecf's searches.", one_of(BACKENDS))
+    sparsity_weight: float = param(
+        0.0,
+        "What a change costs beside its length, in standard deviations: treecf's own, which is 0.",
+        real(0, MOST_SPARSITY),
+    )
+    seconds_per_row: float = param(
+        10.0,
+        "Time limit of each search: the exact one gives the best row known when it ends.",
+        real(LEAST_SECONDS, MOST_SECONDS),
+    )
 
     def skip_reason(self, blackbox: BlackBox, space: FeatureSpace) -> str | None:
         reason = super().skip_reason(blackbox, space)
@@ -146,7 +128,7 @@ class TreeCF(TreeExplainer):
         raw, (rows, met) = rows, self._delivered(problem, rows, found)
         proved &= (rows == raw).all(axis=1)  # a row that was rounded is another one
         some = np.flatnonzero(met)
-        rows[some], _ = undo(problem, rows[some], some, down_to=problem.max_changes)
+        rows[some] = undo(problem, rows[some], some, down_to=problem.max_changes)
         few = (rows != problem.start).sum(axis=1) <= problem.max_changes
         return rows, met & few, proved
 
@@ -169,7 +151,6 @@ class TreeCF(TreeExplainer):
         return best, met
 
     def _asked(self, explainer: Any, row: Floats, lower: float, upper: float) -> Any:
-        """treecf's answer for one row, or None."""
         package = _package()
         with warnings.catch_warnings():  # that a search ended before its proof, which its answer says too
             warnings.simplefilter("ignore", package.TreecfWarning)
@@ -182,13 +163,6 @@ class TreeCF(TreeExplainer):
                 seed=int(self.seed) % 2**32,
             )
         return answer if isinstance(answer, package.Counterfactual) else None
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not isinstance(self.backend, str) or self.backend not in BACKENDS:
-            raise InputError(f"backend is {self.backend!r}; {did_you_mean(self.backend, BACKENDS)}")
-        real_number("sparsity_weight", self.sparsity_weight, 0.0, MOST_SPARSITY)
-        real_number("seconds_per_row", self.seconds_per_row, LEAST_SECONDS, MOST_SECONDS)
 
 
 def handed_over(trees: Trees, space: FeatureSpace) -> Any:
@@ -248,7 +222,6 @@ def lever_sets(moved: Floats, able: Booleans, most: int) -> list[Booleans]:
 
 
 def _explainer(problem: Problem, ensemble: Any, query: int, able: Booleans) -> Any:
-    """treecf's explainer with the units, limits and grid of one query, whose features may change as `able` says."""
     package, space, start = _package(), problem.space, problem.start[query]
     low, high = problem.span[0][query], problem.span[1][query]
     constraints = []
@@ -272,8 +245,4 @@ def _explainer(problem: Problem, ensemble: Any, query: int, able: Booleans) -> A
 
 
 def _package() -> Any:
-    try:
-        import treecf
-    except ImportError as error:
-        raise MissingExtraError("the method 'treecf' needs treecf: pip install 'relax-plugin[treecf]'.") from error
-    return treecf
+    return import_extra("treecf", "the method 'treecf' needs treecf", "treecf")

@@ -15,44 +15,32 @@ the nearest one that the network turns is kept.
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
-from relax_plugin.base import real_number, whole_number
+from relax_plugin.base import most_changes
+from relax_plugin.baselines.common import NetworkExplainer, in_chunks
 from relax_plugin.baselines.deepfool import ways_to
-from relax_plugin.baselines.neural import NetworkExplainer
-from relax_plugin.features import FeatureSpace
-from relax_plugin.goal import Goal
+from relax_plugin.parameters import param, real, whole, with_parameters
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
-from relax_plugin.search.refine import undo
-from relax_plugin.wishes.plausibility import Plausible
+from relax_plugin.search.polish import undo
 
 MOST_STEPS = 1_000_000
 FACTOR = 4.0  # by which λ is multiplied where the goal was missed; the tolerance is doubled then
 WEIGHTS = 8  # that are tried at most
 LEAST_STEP = 1e-5  # MAD; a shorter step ends the descent for a λ
 LEAST_TOLERANCE = 1e-6
-CHUNK_CELLS = 4_000_000  # numbers in the gradients of the queries worked on side by side: bounds the memory
 
 
+@with_parameters
 class Wachter(NetworkExplainer):
     """Descends a network's loss plus the distance, with ever more weight on the loss: few changes, just enough.
 
     Looks inside the model: it takes gradients of the torch module, or of a copy of scikit-learn's network, and asks
     the black box only to confirm (and to undo). `rows_queried` counts these questions, `network_.spent` the rows that
     went through the network.
-
-    Parameters
-    ----------
-    model, space, goal, max_changes, plausible, seed
-        As for every explainer. Changes beyond `max_changes` are undone as far as the goal allows.
-    steps : int
-        Of the descent, for each weight λ.
-    tolerance : float
-        How far beyond the goal is aimed, as a share of the way to it (the paper's ε).
     """
 
     supports = replace(
@@ -64,21 +52,11 @@ class Wachter(NetworkExplainer):
         "tests/baselines/test_wachter.py; the paper's two tables (LSAT, Pima) were not compared",
     )
 
-    def __init__(
-        self,
-        model: Any,
-        space: FeatureSpace | None = None,
-        *,
-        goal: Goal | None = None,
-        max_changes: int | None = None,
-        plausible: Plausible = None,
-        steps: int = 50,
-        tolerance: float = 0.02,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(model, space, goal=goal, max_changes=max_changes, plausible=plausible, seed=seed)
-        self.steps = steps
-        self.tolerance = tolerance
+    max_changes: int | None = most_changes(None)
+    steps: int = param(50, "Of the descent, for each weight λ.", whole(1, MOST_STEPS))
+    tolerance: float = param(
+        0.02, "How far beyond the goal is aimed, as a share of the way to it (the paper's ε).", real(LEAST_TOLERANCE, 1)
+    )
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         super()._fit(values, rng)
@@ -92,12 +70,10 @@ class Wachter(NetworkExplainer):
 
     def _solve(self, problem: Problem) -> Proposals:
         made = Proposals.empty(problem, 1)
-        outputs = 2 if problem.goal.wanted is None else problem.goal.wanted.shape[1]
-        size = max(1, CHUNK_CELLS // (outputs * problem.start.shape[1]))
-        for index, part in problem.parts(size):
+        for index, part in in_chunks(problem):
             values, met = self._descend(part)
             solved = np.flatnonzero(met)
-            values[solved], _ = undo(part, values[solved], solved, down_to=part.max_changes)
+            values[solved] = undo(part, values[solved], solved, down_to=part.max_changes)
             few = (values != part.start).sum(axis=1) <= part.max_changes
             made.values[index, 0], made.offered[index, 0] = values, met & few
         made.stage[made.offered] = "gradient"
@@ -105,7 +81,6 @@ class Wachter(NetworkExplainer):
         return made
 
     def _descend(self, problem: Problem) -> tuple[Floats, Booleans]:
-        """The nearest row met on the way that meets each query's goal, or the query; and whether there is one."""
         values, nearest = problem.start.copy(), np.full(len(problem), np.inf)
         place, way = problem.start.copy(), _Way(problem, self.deviation_, float(self.tolerance))
         left, arrived = np.arange(len(problem)), np.zeros(len(problem), dtype=bool)
@@ -129,11 +104,6 @@ class Wachter(NetworkExplainer):
             way.weight[left] *= FACTOR
             way.tolerance[left] *= 2.0
         return values, np.isfinite(nearest)
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        real_number("steps", whole_number("steps", self.steps, 1), 1, MOST_STEPS)
-        real_number("tolerance", self.tolerance, LEAST_TOLERANCE, 1.0)
 
 
 class _Way:
@@ -169,7 +139,6 @@ class _Way:
         return np.where(change == 0, start, moved)
 
     def _aim(self, active: Integers, outputs: Floats, gradients: Floats) -> tuple[Floats, Floats]:
-        """How far the answers are from y' on the nearest way to it, and the gradient upwards, per MAD."""
         missing, gradient = ways_to(self.problem.goal.take(active), outputs, gradients)
         gradient = np.nan_to_num(gradient) * self.deviation  # nothing leads away from a missing number
         norm = np.sqrt(np.square(gradient).sum(axis=2))

@@ -23,6 +23,6 @@ def lender() -> tuple[ReLAX, pd.DataFrame]:
     model = make_pipeline(codes, forest).fit(X[:KNOWN], y[:KNOWN])
     labels = {name: words for name, words in german.constraints["labels"].items() if name in COLUMNS}
     space = FeatureSpace.infer(X[:KNOWN], immutable=["age"], labels=labels)
-    explainer = ReLAX(model, space, goal=Goal.to("granted"), plausible="prefer", seed=0).fit(X[:KNOWN])
+    explainer = ReLAX(model, space, goal=Goal.to("granted"), seed=0).fit(X[:KNOWN])
     people = X[KNOWN:].rename_axis("applicant")
     return explainer, people[model.predict(people) == "refused"]

@@ -24,7 +24,7 @@ ROOT = DOCS.parent
 BENCH = ["--tasks", "sonar/mlp", "--methods", "relax-global", "surrogate-search", "greedy", "nearest-ct", "lore"]
 BENCH += ["--rows", "30", "--seeds", "1", "--max-changes", "5"]
 PEOPLE = 40  # who have a card
-SOURCES = ("relax_plugin", "baselines", "adapters", "examples", "docs/results/paper")
+SOURCES = ("relax_plugin", "baselines", "adapters", "examples", "benchmarks/reproduction", "docs/results/paper")
 READ = {".py", ".jinja", ".js", ".css", ".csv", ".json", ".ipynb", ".gz"}
 
 

@@ -1,10 +1,10 @@
-"""Draw docs/picture.svg, the picture of README.md, and those of the field: `python docs/pictures.py`.
+"""Draw docs/picture.svg, the picture of README.md, and those of the field: `make tables`.
 
-It is part of `make tables`. The picture of README.md shows what the lines under "Ten lines" there find: one patient,
-two ways to another answer of the model. All are written as text, so that they are the same to the byte wherever the
-results are the same.
+The picture of README.md shows one patient and two counterfactuals of the run that
+`make outputs` stored. Pictures are written as text, so stored results give the same file on every machine.
 """
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,14 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader
 from sklearn.ensemble import RandomForestClassifier
 
+from benchmarks.tables.rank_picture import rank_picture
+from benchmarks.tables.ranks import by_task, ranked
+from benchmarks.tables.script_tables import trees_picture
 from relax_plugin import FeatureSpace, Goal, ReLAX
 from relax_plugin.datasets import load
 from relax_plugin.evaluation.kept_rows import FILE, read_kept_rows
-from relax_plugin.evaluation.ranks import SCORES, by_task, ranked
+from relax_plugin.evaluation.ranks import SCORES
 from relax_plugin.files import write_text
-from relax_plugin.pages.rank_picture import rank_picture
 
 DOCS = Path(__file__).resolve().parent
 FIELD = DOCS / "results" / "field"
@@ -28,8 +30,8 @@ WORDS |= {"mass": "body mass index", "pregnant": "pregnancies", "pedigree": "ped
 FIXED = ["age", "pregnant", "pedigree"]
 
 
-def picture() -> str:
-    """The picture as SVG."""
+def run_for_picture() -> dict[str, Any]:
+    """Explain one patient twice; the rows, predictions and costs that the picture shows."""
     data = load("diabetes")
     known, patient = data.X[:600], data.X.loc[[PATIENT]]
     model = RandomForestClassifier(random_state=0).fit(known, data.y.map({0: "healthy", 1: "diabetes"})[:600])
@@ -39,15 +41,25 @@ def picture() -> str:
     assert found.found.all()
     rows = [patient.iloc[0], *(row for _, row in found.frame[list(patient)].iterrows())]
     healthy = list(model.classes_).index("healthy")
-    answers = [str(found.before[0]), *map(str, found.after[0])]
-    chances = [float(model.predict_proba(row.to_frame().T.astype(float))[0, healthy]) for row in rows]
+    return {
+        "fit_rows": int(explainer.fit_rows_),
+        "rows_queried": int(found.rows_queried[0]),
+        "rows": [{name: float(value) for name, value in row.items()} for row in rows],
+        "predictions": [str(found.before[0]), *map(str, found.after[0])],
+        "healthy": [float(model.predict_proba(row.to_frame().T.astype(float))[0, healthy]) for row in rows],
+    }
+
+
+def picture(run: dict[str, Any]) -> str:
+    """The picture of a stored run as SVG."""
+    rows = run["rows"]
     columns = [
         {"answer": answer, "chance": round(100 * chance), "cells": cells(row, rows[0])}
-        for answer, chance, row in zip(answers, chances, rows, strict=True)
+        for answer, chance, row in zip(run["predictions"], run["healthy"], rows, strict=True)
     ]
     names = [{"word": word, "fixed": name in FIXED} for name, word in WORDS.items()]
     template = Environment(loader=FileSystemLoader(DOCS), trim_blocks=True, lstrip_blocks=True, autoescape=True)
-    asked = {"fit_rows": explainer.fit_rows_, "rows": int(found.rows_queried[0])}
+    asked = {"fit_rows": run["fit_rows"], "rows": run["rows_queried"]}
     return template.get_template("picture.svg.jinja").render(names=names, columns=columns, **asked)
 
 
@@ -66,8 +78,10 @@ def field_pictures() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    write_text(DOCS / "picture.svg", picture())
+    run = json.loads((DOCS / "results" / "outputs.json").read_text(encoding="utf-8"))["picture"]
+    write_text(DOCS / "picture.svg", picture(run))
     print("docs/picture.svg is written.", file=sys.stderr)
+    trees_picture(DOCS / "results" / "trees.svg")
     for name, drawn in field_pictures().items():
         write_text(FIELD / name, drawn)
         print(f"docs/results/field/{name} is written.", file=sys.stderr)

@@ -64,7 +64,9 @@ def photograph_what_if(page: Page, address: str) -> None:
 def served(session: WhatIf) -> str:
     """The address of the what-if page, which a thread serves until this script ends."""
     bound, token, ready = listening(0), new_token(), threading.Event()
-    thread = threading.Thread(target=run, args=(what_if_app(session, token), bound, ready.set), daemon=True)
+    thread = threading.Thread(
+        target=run, args=(what_if_app(session, token, bound.getsockname()[1]), bound, ready.set), daemon=True
+    )
     thread.start()
     ready.wait(60)
     return address_of(bound, token)

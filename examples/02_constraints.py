@@ -140,7 +140,7 @@ pd.DataFrame(lines).set_index("may change").style.format({"solved": "{:.0%}", "f
 
 # %%
 made = explainer.explain(refused, vary=["employment"])
-pd.Series(made.status[:, 0]).value_counts().to_frame("people")
+pd.Series(made.status).value_counts().to_frame("people")
 
 # %% [markdown]
 # - *none was found within … changes*: the search ended without success. That is no proof that there is none.

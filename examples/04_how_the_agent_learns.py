@@ -30,8 +30,8 @@ from relax_plugin.teaching.rollouts import action_names, environment_of
 
 task = toy_task("network")
 config = ReLAXConfig(training="model", steps=100, episodes=64, updates_per_step=2, batch=64)
-config = replace(config, start_pool=512, validate_every=10)
-config = replace(config, patience=100)  # never stop early: we want to see everything
+config = replace(config, start_pool=512, validate_every=10, shaping=3.0)
+config = replace(config, demonstrations=0)  # by itself: by default the agent begins with what the search engine does
 options = {"max_changes": 2, "effort": "policy", "progress": False}
 explainer = WatchedReLAX(task.model, task.space, config=config, **options).fit(task.X_train)
 print(f"{explainer.fit_rows_:,} rows asked of the model in training")
@@ -145,7 +145,7 @@ history.loc[history["step"].isin([kept, 100]), columns].round(3)
 # without curiosity, three with weights of 1, both towards what is new.
 
 # %%
-off = replace(config, sight="far", steps=50, episodes=32, hidden=32)
+off = replace(config, shaping=0.0, steps=50, episodes=32, hidden=32)
 settings = {
     "without curiosity": off,
     "with curiosity": replace(off, state_curiosity=1.0, action_curiosity=1.0),

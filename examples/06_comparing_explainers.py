@@ -32,15 +32,15 @@ load_task("breast_cancer/rf").space
 # - `nearest-ct` takes the nearest training row of the other class; `reverted=True` takes back what is not needed.
 # - `relax` looks for answers in a small copy of the model, learned from some hundred of its answers, and asks the model
 #   about the most promising ones; here with two budgets of model rows a query.
-# - `relax:effort=policy` is the agent of the paper alone, without any search. It is trained in that copy, with fewer
-#   steps than usual, to be quick.
+# - `relax:effort=policy` is the agent of the paper alone, without any search. It is trained in such a copy here, to ask
+#   the model less.
 # - `gives up` is greedy search that is allowed one change only. Remember it.
 
 # %%
 methods = [
-    Method("relax", "relax-global"),
-    Method("relax:rows_per_instance=40", "relax-global", {"rows_per_instance": 40}),
-    Method("relax:effort=policy", "relax-global", {"effort": "policy", "config": ReLAXConfig(steps=40)}),
+    Method("relax", "relax-global", {"max_queries": 12}),
+    Method("relax:max_queries=40", "relax-global", {"max_queries": 40}),
+    Method("relax:effort=policy", "relax-global", {"effort": "policy", "config": ReLAXConfig(training="surrogate")}),
     "greedy",
     Method("gives up", "greedy", {"max_changes": 1}),
     "nearest-ct:reverted=True",

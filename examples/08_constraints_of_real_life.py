@@ -173,9 +173,9 @@ filled.changes().query("feature == 'occupation'")["to"].value_counts().to_frame(
 # ## Costs
 #
 # So far capital was forbidden. In life little is forbidden, and much is dear. `costs` is a price list: what one
-# standard deviation of a number costs, or another category. What is not named costs 1. Where there are prices, the
-# **cheapest** answer is looked for, and no longer that with the fewest changes. The distance (ℓ_dist in the glossary)
-# is then the sum of the prices.
+# standard deviation of a number costs, or another category. What is not named costs 1. The distance (ℓ_dist in the
+# glossary) is then the sum of the prices. `objective="closest"` asks for the **cheapest** answer, not for that with
+# the fewest changes.
 
 # %%
 lists = {
@@ -185,7 +185,7 @@ lists = {
 }
 counts = {}
 for name, costs in lists.items():
-    priced = explainer.explain(people, costs=costs)
+    priced = explainer.explain(people, costs=costs, objective="closest")
     counts[name] = {"people solved": priced.found.sum(), **priced.changes()["feature"].value_counts()}
 pd.DataFrame(counts).fillna(0).astype(int).T
 
@@ -201,8 +201,8 @@ pd.DataFrame(counts).fillna(0).astype(int).T
 #
 # A row can keep every rule that you thought of, and still be one of a kind: a doctorate at 27 with 60 hours of farm
 # work. `plausible` asks that an answer looks like the training rows, by an outlier detector: no less so than nearly all
-# of them, or than the person herself. `"prefer"` takes an implausible answer only where there is no other;
-# `"require"` takes none.
+# of them, or than the person herself. `"prefer"` takes an implausible answer only where there is no other
+# with as few changes; `"require"` takes none.
 #
 # A search learns to please the detector that it sees. So a second one, of another kind, judges as well
 # (`independent`): no search has seen it.
@@ -238,7 +238,7 @@ for asked in (False, "prefer", "require"):
 
 # %%
 person = people.iloc[[7]]
-together = explainer.explain(person, costs={"capital-gain": 100.0}, plausible="prefer")
+together = explainer.explain(person, costs={"capital-gain": 100.0}, objective="closest", plausible="prefer")
 print(*together.sentences())
 print(together.steps(0))
 
@@ -250,7 +250,7 @@ together.plot()
 #
 # - An answer that the model accepts need not be one that can be true. Count.
 # - True for everybody: `FeatureSpace.infer(ordered=, derived=, rules=, costs=, fill_missing=)`. True for this call:
-#   `explain(rules=, costs=, plausible=)`.
+#   `explain(rules=, costs=, objective=, plausible=)`.
 # - Forbid what cannot be. Price what is hard. Leave missing what nobody knows.
 # - Fewer solved people may mean better answers.
 

@@ -11,16 +11,17 @@ if TYPE_CHECKING:
     from relax_plugin.blackbox import BlackBox
     from relax_plugin.features import FeatureSpace
     from relax_plugin.goal import Goal
+    from relax_plugin.plausibility import Plausibility
     from relax_plugin.results import Counterfactuals
-    from relax_plugin.rules.rule import Rule
-    from relax_plugin.rules.suggestions import suggest_rules
-    from relax_plugin.wishes.plausibility import Plausibility
+    from relax_plugin.rules import Rule, suggest_rules
+    from relax_plugin.search.explainer import CounterfactualSearch
 
 __version__ = "0.2.0"
 
 __all__ = [
     "BlackBox",
     "CounterfactualExplainer",
+    "CounterfactualSearch",
     "Counterfactuals",
     "FeatureSpace",
     "Goal",
@@ -38,24 +39,27 @@ __all__ = [
 _MODULE_OF = {
     "BlackBox": "relax_plugin.blackbox",
     "CounterfactualExplainer": "relax_plugin.base",
+    "CounterfactualSearch": "relax_plugin.search.explainer",
     "Counterfactuals": "relax_plugin.results",
     "FeatureSpace": "relax_plugin.features",
     "Goal": "relax_plugin.goal",
-    "Plausibility": "relax_plugin.wishes.plausibility",
+    "Plausibility": "relax_plugin.plausibility",
     "ReLAX": "relax_plugin.agent.explainer",
     "ReLAXConfig": "relax_plugin.agent.config",
-    "Rule": "relax_plugin.rules.rule",
+    "Rule": "relax_plugin.rules",
     "list_explainers": "relax_plugin.base",
     "make_explainer": "relax_plugin.base",
-    "suggest_rules": "relax_plugin.rules.suggestions",
+    "suggest_rules": "relax_plugin.rules",
 }
 
 
 def __getattr__(name: str) -> object:
-    """Import an exported name from its module."""
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_MODULE_OF[name]), name)
+    from relax_plugin.errors import naming_the_extra
+
+    with naming_the_extra():
+        value = getattr(import_module(_MODULE_OF[name]), name)
     globals()[name] = value
     return value
 

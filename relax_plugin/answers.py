@@ -1,11 +1,13 @@
 """Answers: what a model says to a batch, and the refusal of what is no answer."""
 
+import sys
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import issparse
 
 from relax_plugin.arrays import Array, Booleans, Floats, Integers
 from relax_plugin.errors import ModelError
@@ -13,16 +15,32 @@ from relax_plugin.errors import ModelError
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model says to a batch: class positions or numbers, and scores (n, classes) where there are any."""
+    """What the model says to a batch: class positions or numbers, and scores (n, classes) where there are any.
+
+    `refused` holds for each row why the model refuses it, "" if it does not; None if it refuses none. Output and scores
+    of a refused row are those of another row, so that they have the right shape, and mean nothing.
+    """
 
     output: Floats
     scores: Floats | None = None
+    refused: Array | None = None
 
     def __len__(self) -> int:
         return len(self.output)
 
+    @property
+    def answered(self) -> Booleans:
+        """Which rows the model did not refuse."""
+        return np.ones(len(self), dtype=bool) if self.refused is None else np.asarray(self.refused == "")
+
     def take(self, index: Any) -> "Answer":
-        return Answer(self.output[index], None if self.scores is None else self.scores[index])
+        refused = None if self.refused is None else self.refused[index]
+        refused = None if refused is None or (refused == "").all() else refused
+        return Answer(self.output[index], None if self.scores is None else self.scores[index], refused)
+
+    def where_refused(self, other: "Answer") -> "Answer":
+        """The same, with the other's answers to the rows that were refused."""
+        return self if self.refused is None else self.replaced(~self.answered, other)
 
     @property
     def told(self) -> Floats:
@@ -39,7 +57,10 @@ class Answer:
         scores = None
         if self.scores is not None and other.scores is not None:
             scores = np.where(where[:, None], other.scores, self.scores)
-        return Answer(np.where(where, other.output, self.output), scores)
+        refused = None
+        if self.refused is not None or other.refused is not None:
+            refused = np.where(where, other._words, self._words)
+        return Answer(np.where(where, other.output, self.output), scores, refused)
 
     @staticmethod
     def joined(first: "Answer", second: "Answer") -> "Answer":
@@ -47,7 +68,39 @@ class Answer:
         scores = None
         if first.scores is not None and second.scores is not None:
             scores = np.concatenate([first.scores, second.scores])
-        return Answer(np.concatenate([first.output, second.output]), scores)
+        refused = None
+        if first.refused is not None or second.refused is not None:
+            refused = np.concatenate([first._words, second._words])
+        return Answer(np.concatenate([first.output, second.output]), scores, refused)
+
+    @property
+    def _words(self) -> Array:
+        return np.full(len(self), "", dtype=object) if self.refused is None else self.refused
+
+
+def as_plain_array(answer: Any) -> Array:
+    """The model's answer as an array of numpy: of tensors and sparse matrices too, a masked entry as missing."""
+    torch = sys.modules.get("torch")
+    try:
+        if torch is not None and isinstance(answer, torch.Tensor):
+            answer = answer.detach().cpu().to_dense()
+            answer = (answer.double() if answer.is_floating_point() else answer).numpy()
+        if issparse(answer):
+            answer = answer.toarray()
+        if np.ma.isMaskedArray(answer) and np.ma.is_masked(answer):
+            answer = np.where(answer.mask, np.array(None, dtype=object), answer.data.astype(object))
+            answer = answer if answer.ndim == 1 else answer.astype(np.float64)  # None becomes NaN
+        array = np.asarray(answer)
+        if array.dtype.kind in "US" and not isinstance(answer, np.ndarray):
+            exact = np.asarray(answer, dtype=object)  # numpy drops a NUL at the end of a text
+            array = array if (exact == array).all() else exact
+    except Exception as error:
+        raise ModelError(
+            f"the model's answer, a {type(answer).__name__}, cannot be read as an array: {error}"
+        ) from error
+    if array.dtype.kind == "c":
+        raise ModelError("the model answered complex numbers; one real number or text a row is needed.")
+    return array
 
 
 def refuse_missing_answers(labels: Any) -> None:
@@ -105,8 +158,8 @@ def refuse_fractions(labels: Any) -> None:
         )
 
 
-def finite_numbers(answers: Any, what: Literal["value", "score"]) -> Floats:
-    """The answers as finite numbers: one a row if they are values."""
+def as_numbers(answers: Any, what: Literal["value", "score"]) -> Floats:
+    """The answers as numbers: one a row if they are values."""
     try:
         numbers = np.asarray(answers, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -115,8 +168,4 @@ def finite_numbers(answers: Any, what: Literal["value", "score"]) -> Floats:
         numbers = numbers[:, 0]
     if what == "value" and numbers.ndim != 1:
         raise ModelError(f"the model answered shape {numbers.shape}; a regressor gives one number a row.")
-    finite = np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise ModelError(f"the model answered {numbers[row]} for row {row} of a batch of {len(numbers)}.")
     return numbers

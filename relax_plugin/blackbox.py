@@ -5,19 +5,21 @@ model gives them. A delivered counterfactual is confirmed by the model's own `pr
 """
 
 import copy
-import threading
+import re
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from relax_plugin.answers import Answer as Answer
 from relax_plugin.answers import (
+    as_numbers,
     distinct_labels,
-    finite_numbers,
     positions_of,
     refuse_fractions,
     refuse_missing_answers,
@@ -25,18 +27,47 @@ from relax_plugin.answers import (
 )
 from relax_plugin.arrays import Array, Floats, Integers, Values
 from relax_plugin.books import Books as Books
-from relax_plugin.errors import InputError, ModelError
+from relax_plugin.errors import InputError, ModelError, NotFittedError, RefusedRowError
 from relax_plugin.features import FeatureSpace, Rows
+from relax_plugin.locks import fork_safe_lock
 from relax_plugin.readers import Reader, make_reader, task_of
+from relax_plugin.table.tables import row_name
 
 if TYPE_CHECKING:
+    from relax_plugin.results import Counterfactuals
     from relax_plugin.trees.fast import FastTrees
 
 Task = Literal["auto", "classification", "regression"]
+Source = Callable[[Any], Rows]  # fresh rows of a batch at some places: the model may write into them
 
-ONE_AT_A_TIME = threading.RLock()  # warnings are caught in one thread at a time, or their filters would be mixed up
+ONE_AT_A_TIME = fork_safe_lock()  # warnings are caught in one thread at a time, or their filters would be mixed up
 ASKED_AGAIN = 8  # training rows on which `learn` sees whether the model repeats itself
+SAMPLED = 32  # rows of a batch that raised which are asked one by one before it is halved, if it is four times as long
+MOST_REFUSED = 0.9  # share of the sampled rows up to which it is worth looking for the rows that the model refuses
+MOST_WORDS = 400  # letters of what a model says when it raises
 LEAST_PROBABILITY = 1e-6  # logits are taken of probabilities clipped to this, or to what the model's grain suggests
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What asking the model costs, in seconds, as `learn` measured it: a call, and each row of it."""
+
+    call: float = 0.0
+    row: float = 0.0
+
+    @classmethod
+    def measured(cls, before: Books, many: Books, few: Books) -> "Cost":
+        """From the books before many rows were asked, after these, and after a few more."""
+        call = (few.seconds - many.seconds) / max(few.calls - many.calls, 1)
+        calls, rows = many.calls - before.calls, max(many.spent - before.spent, 1)
+        return cls(call, max(many.seconds - before.seconds - calls * call, 0.0) / rows)
+
+    def __reduce__(self) -> Any:
+        """Copies know no cost, so that two fits with the same seed have the same pickle."""
+        return Cost, ()
+
+    def __str__(self) -> str:
+        return f"{1e3 * self.call:.2g} ms a call and {1e6 * self.row:.2g} µs a row"
 
 
 class BlackBox:
@@ -79,6 +110,8 @@ class BlackBox:
         self.strict = False  # True: labels come from `predict` at every question, not from the largest score
         self.accelerate = accelerate
         self.trees: FastTrees | None = None  # what answers small batches, once it has proved itself
+        self.witness: Values | None = None  # a row that the model has answered: refused too, it answers no more
+        self.cost = Cost()
         self.by_arrays = False  # whether `ask` puts its rows as an array although the user's come in a frame
         self.books = Books()
 
@@ -87,7 +120,7 @@ class BlackBox:
         bound = self.for_call()
         bound.reader = copy.copy(self.reader)
         bound.space, bound.classes, bound.later_classes = space, None, []
-        bound.strict, bound.trees, bound.by_arrays = False, None, False
+        bound.strict, bound.trees, bound.by_arrays, bound.witness = False, None, False, None
         return bound
 
     def over(self, space: FeatureSpace) -> "BlackBox":
@@ -141,12 +174,16 @@ class BlackBox:
         asked twice, if possible as an array: a model that changes its mind is worth a warning, and one that says the
         very same is asked with arrays from then on, which some libraries read much faster than frames.
         """
-        self.trees, self.by_arrays = None, False
+        self.trees, self.by_arrays, self.witness = None, False, None
         checked = (len(values) + 1) // 2 if labels is None else labels
+        before = replace(self.books)
         answer = self._learn(values, checked)
+        many = replace(self.books)
+        self.witness = values[:1]
         few, first = values[:ASKED_AGAIN], answer.take(slice(ASKED_AGAIN))
         if not self._takes_arrays(few, first):
             self._see_whether_it_repeats_itself(few, first)
+        self.cost = Cost.measured(before, many, self.books)
         if self.accelerate is not None and self.space is not None:
             from relax_plugin.trees.fast import fast_trees  # whose readers import much of scikit-learn
 
@@ -154,17 +191,30 @@ class BlackBox:
             self.trees = fast_trees(self.model, self.space, self.classes, *answered)
         return answer
 
+    def learn_answered(self, values: Values, labels: int | None = None) -> tuple[Integers, Answer]:
+        """Do as `learn`, but leave out rows that the model refuses; returns the positions of the others, too."""
+        try:
+            return np.arange(len(values)), self.learn(values, labels)
+        except RefusedRowError:
+            probe = self.for_call()
+            probe.books = Books()
+            probe.reader = copy.copy(self.reader)  # which learns from the first answer what the model gives
+            kept = np.arange(len(values))
+            for want_labels in [False, True] if self.labels_apart else [not self.reader.has_scores]:
+                refused = probe._asked(values[kept], want_labels, mark=True)[2]
+                kept = kept if refused is None else kept[refused == ""]
+            return kept, self.learn(values[kept], labels)
+
     def _learn(self, values: Values, checked: int) -> Answer:
-        raw_output, scores = self._asked(values, want_labels=not self.reader.has_scores)
+        raw_output, scores, _ = self._asked(values, want_labels=not self.reader.has_scores)
         if self.task == "regression":
-            return Answer(finite_numbers(raw_output, "value"))
+            return Answer(raw_output)
         known = self.reader.classes(scores)
         if scores is not None and self.reader.labels_apart and np.shape(scores)[1:] != np.shape(known):
             # Scores that are not one a class (an SVC's votes of pairs) are no help: labels are enough.
             self.reader.has_scores, self.reader.score_kind = False, "probability"
-            raw_output, scores = self._asked(values, want_labels=True)
+            raw_output, scores, _ = self._asked(values, want_labels=True)
         if known is None:
-            refuse_missing_answers(raw_output)
             refuse_fractions(raw_output)
         self.classes = distinct_labels(raw_output) if known is None else np.asarray(known)
         if len(set(self.classes.tolist())) < len(self.classes):
@@ -177,7 +227,7 @@ class BlackBox:
             self.least_probability = float(np.clip(0.5 * smallest, LEAST_PROBABILITY, 0.01))
         output = np.argmax(scores, axis=1).astype(np.float64)
         if self.reader.labels_apart:
-            labels, _ = self._asked(values[:checked], want_labels=True)
+            labels, _, _ = self._asked(values[:checked], want_labels=True)
             codes = self.codes(labels)
             if (codes < 0).any():
                 stranger = labels[int(np.argmax(codes < 0))]
@@ -197,14 +247,13 @@ class BlackBox:
         """
         if self.space is None or not self.space.has_arrays or not self.has_scores:
             return False
-        self.by_arrays = True
         try:
             with ONE_AT_A_TIME, warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                again = self.ask(values)
+                labels, scores = self._read(self.space.model_array(values), not self.reader.has_scores)
         except ModelError:
-            self.by_arrays = False
             return False
+        again = Answer(labels) if scores is None else Answer(first.output, scores)
         varied = (first.told != first.told[0]).any()
         self.by_arrays = bool(varied and not caught and np.array_equal(first.told, again.told))
         return bool(first.nearly(again).all())
@@ -226,28 +275,30 @@ class BlackBox:
 
         The codes of labels may be others from then on.
         """
-        labels, _ = self._asked(values, want_labels=True)
-        refuse_missing_answers(labels)
+        labels, _, refused = self._asked(values, want_labels=True, mark=True)
         assert self.classes is not None
         self.classes = distinct_labels(np.concatenate([self.classes, np.asarray(labels)]))
-        return Answer(self.codes(labels))
+        return Answer(self.codes(labels), None, refused)
 
-    def ask(self, values: Values) -> Answer:
-        """Label (or number) and scores of a batch, in one call of the model."""
+    def ask(self, values: Values, mark_refused: bool = False) -> Answer:
+        """Label (or number) and scores of a batch, in one call of the model.
+
+        A row that the model refuses is an error, or marked as refused in the answer.
+        """
         if len(values) == 0:
             width = 0 if self.classes is None else len(self.classes)
             return Answer(np.empty(0), np.empty((0, width)) if self.reader.has_scores else None)
         if self.trees is not None and self.trees.knows(values):
             return self._ask_trees(self.trees, values)
-        labels, scores = self._asked(values, want_labels=not self.reader.has_scores)
+        labels, scores, refused = self._asked(values, not self.reader.has_scores, mark_refused)
         if self.task == "regression":
-            return Answer(finite_numbers(labels, "value"))
+            return Answer(labels, None, refused)
         if scores is None:
-            return Answer(self.codes(labels))
+            return Answer(self.codes(labels), None, refused)
         if self.strict:
-            labels, _ = self._asked(values, want_labels=True)
-            return Answer(self.codes(labels), scores)
-        return Answer(np.argmax(scores, axis=1).astype(np.float64), scores)
+            labels, _, more = self._asked(values, True, mark_refused)
+            return Answer(self.codes(labels), scores, _either(refused, more))
+        return Answer(np.argmax(scores, axis=1).astype(np.float64), scores, refused)
 
     def _ask_trees(self, trees: "FastTrees", values: Values) -> Answer:
         started = time.perf_counter()
@@ -268,26 +319,37 @@ class BlackBox:
         self.books.enter(rows=len(values), calls=1, seconds=time.perf_counter() - started)
         return Answer(output, scores)
 
-    def confirm(self, rows: Rows, known: Floats | None = None) -> Answer:
+    def confirm(self, rows: Rows, known: Floats | None = None, mark_refused: bool = False) -> Answer:
         """The model's own answer to rows in the user's dtypes: `predict` where it has one, and its scores.
 
-        Scores that are `known`, which means not NaN, are not asked for again where `predict` is asked apart.
+        Scores that are `known`, which means not NaN, are not asked for again where `predict` is asked apart. A row that
+        the model refuses is an error, or marked as refused in the answer.
         """
+
+        def source(some: Any) -> Rows:
+            picked: Any = rows.iloc[some] if isinstance(rows, pd.DataFrame) else rows[some]
+            return picked.copy() if self.space is None else self.space.in_model_dtypes(picked.copy())
+
         if not self.labels_apart:
-            labels, scores = self._call(rows.copy(), want_labels=not self.reader.has_scores)
+            labels, scores, refused = self._call(source, len(rows), not self.reader.has_scores, mark_refused)
             if self.task == "regression":
-                return Answer(finite_numbers(labels, "value"))
-            return Answer(self.codes(labels) if scores is None else scores.argmax(axis=1).astype(np.float64), scores)
+                return Answer(labels, None, refused)
+            output = self.codes(labels) if scores is None else scores.argmax(axis=1).astype(np.float64)
+            return Answer(output, scores, refused)
         unknown = np.ones(len(rows), dtype=bool) if known is None else np.isnan(known).any(axis=1)
+        refused = None
         if known is None or unknown.all():
-            _, scores = self._call(rows.copy(), want_labels=False)
+            _, scores, refused = self._call(source, len(rows), False, mark_refused)
         else:
             scores = known.copy()
             if unknown.any():
-                some: Any = rows[unknown]
-                _, scores[unknown] = self._call(some, want_labels=False)
-        labels, _ = self._call(rows.copy(), want_labels=True)
-        return Answer(self.codes(labels), scores)
+                places = np.flatnonzero(unknown)
+                _, scores[unknown], some = self._call(lambda i: source(places[i]), len(places), False, mark_refused)
+                if some is not None:
+                    refused = np.full(len(rows), "", dtype=object)
+                    refused[unknown] = some
+        labels, _, more = self._call(source, len(rows), True, mark_refused)
+        return Answer(self.codes(labels), scores, _either(refused, more))
 
     @contextmanager
     def asking_strictly(self) -> Iterator[None]:
@@ -315,23 +377,103 @@ class BlackBox:
         named[~known] = [self.later_classes[int(-1 - code)] for code in output[~known]]
         return named
 
-    def _asked(self, values: Values, want_labels: bool) -> tuple[Any, Floats | None]:
+    def _asked(self, values: Values, want_labels: bool, mark: bool = False) -> "Told":
         assert self.space is not None, "values can be asked about only with a FeatureSpace"
         untried = want_labels and self.reader.has_scores  # arrays have proved themselves with the scores alone
-        arrays = self.by_arrays and not untried
-        return self._call(self.space.model_array(values) if arrays else self.space.model_input(values), want_labels)
+        make = self.space.model_array if self.by_arrays and not untried else self.space.model_input
+        return self._call(lambda some: make(values[some]), len(values), want_labels, mark)
 
-    def _call(self, rows: Rows, want_labels: bool) -> tuple[Any, Floats | None]:
-        """Ask the model once. What it writes into the rows is its own affair: they must be a copy."""
+    def _call(self, source: Source, count: int, want_labels: bool, mark: bool) -> "Told":
+        """Ask the model once; again only if it raises or answers NaN, to find the rows that it refuses."""
+        asked_again = False
+        try:
+            labels, scores = self._read(source(slice(None)), want_labels)
+            refused = _unanswered(labels, scores)
+            if refused is None:
+                return labels, scores, None
+            if mark and (refused != "").all():
+                self._refuse_if_it_refuses_all(source, want_labels, str(refused[0]))
+        except _RaisedError as error:
+            refused = self._refused_by_halves(source, count, want_labels, error, first_only=not mark)
+            labels, scores, asked_again = None, None, True
+        if not mark or (self.witness is None and (refused != "").all()):
+            first = int(np.argmax(refused != ""))
+            more = " and every other row of its batch" if count > 1 and (refused != "").all() else ""
+            raise RefusedRowError(first, refused[first], row_name(source(slice(None)), first), more)
+        kept = np.flatnonzero(refused == "")
+        place = np.full(count, kept[0] if len(kept) else 0)
+        place[kept] = kept
+        if asked_again or len(kept) == 0:  # any answer at all has the right shape
+            labels, scores = self._read(source(kept) if len(kept) else self._witness, want_labels)
+            if _unanswered(labels, scores) is not None:
+                raise ModelError("the model answered NaN to a row for which it gave an answer when asked before.")
+            place = np.zeros(count, dtype=np.int64)
+            place[kept] = np.arange(len(kept))
+        return None if labels is None else labels[place], None if scores is None else scores[place], refused
+
+    def _refused_by_halves(
+        self, source: Source, count: int, want_labels: bool, error: "_RaisedError", first_only: bool
+    ) -> Array:
+        """Why the model refuses each row of a batch on which it raised, "" for the others: the batch is halved.
+
+        Two calls a refused row and halving, which no book counts; only a few where it refuses nearly everything.
+        """
+        refused = np.full(count, "", dtype=object)
+        self._refuse_if_it_refuses_all(source, want_labels, error.words)
+        if count >= 4 * SAMPLED:
+            sample = np.linspace(0, count - 1, SAMPLED).astype(int)
+            said = [self._words(source([place]), want_labels) for place in sample]
+            share = float(np.mean([words != "" for words in said]))
+            if share > MOST_REFUSED:
+                first = next(number for number, words in enumerate(said) if words)
+                row, more = row_name(source(slice(None)), sample[first]), f" and {share:.0%} of its batch"
+                raise RefusedRowError(int(sample[first]), said[first], row, more)
+        blocks = [(np.arange(count), error.words)]
+        while blocks:
+            block, words = blocks.pop()
+            if len(block) == 1:
+                refused[block] = words
+                if first_only:
+                    break
+                continue
+            halves = [(half, self._words(source(half), want_labels)) for half in np.array_split(block, 2)]
+            blocks += [(half, words) for half, words in reversed(halves) if words]
+        if not (refused != "").any():
+            raise ModelError(f"{error}; it answers them in smaller batches.") from error
+        return refused
+
+    def _refuse_if_it_refuses_all(self, source: Source, want_labels: bool, words: str) -> None:
+        if self.witness is not None:
+            again = self._words(self._witness, want_labels)
+            if again:
+                more = " and a training row that it answered in fit"
+                raise RefusedRowError(0, words, row_name(source(slice(None)), 0), more)
+
+    @property
+    def _witness(self) -> Rows:
+        assert self.space is not None and self.witness is not None
+        return self.space.model_input(self.witness)
+
+    def _words(self, rows: Rows, want_labels: bool) -> str:
+        """Why the model refuses at least one of the rows; "" if it answers them all."""
+        asked = copy.copy(self)
+        asked.books = Books()  # what these calls cost is nobody's
+        asked.reader = copy.copy(self.reader)  # what the model gives is to be learned from whole batches
+        try:
+            refused = _unanswered(*asked._read(rows, want_labels))
+        except _RaisedError as error:
+            return error.words
+        return "" if refused is None else next(filter(None, refused))
+
+    def _read(self, rows: Rows, want_labels: bool) -> tuple[Any, Floats | None]:
+        """Ask the model once. What it writes into the rows is its own affair: they must be fresh."""
         started = time.perf_counter()
         try:
             labels, scores = self.reader.read(rows, want_labels)
         except ModelError:
             raise
         except (Exception, SystemExit) as error:
-            raise ModelError(
-                f"the model raised {type(error).__name__} on a batch of {len(rows)} rows: {error}"
-            ) from error
+            raise _RaisedError(error, len(rows)) from error
         finally:
             self.books.enter(seconds=time.perf_counter() - started)
         self.books.enter(rows=len(rows), calls=1)
@@ -343,11 +485,13 @@ class BlackBox:
                 f"the model answered shape {np.shape(answer)} to {len(rows)} rows; one answer a row is needed."
             )
         if scores is not None:
-            scores = finite_numbers(scores, "score")
+            scores = as_numbers(scores, "score")
             if self.classes is not None and scores.shape[1:] != (len(self.classes),):
                 raise ModelError(
                     f"the model answered scores of shape {scores.shape}, but has {len(self.classes)} classes."
                 )
+        elif self.task == "regression":
+            labels = as_numbers(labels, "value")
         return labels, scores
 
     def positions(self, labels: Any) -> Integers:
@@ -363,3 +507,52 @@ class BlackBox:
                 self.later_classes.append(labels[row])
             codes[row] = -1 - self.later_classes.index(labels[row])
         return codes
+
+
+def answered(blackbox: BlackBox, rows: Values) -> tuple[Values, Answer]:
+    """The rows that the model does not refuse, and its answers to them."""
+    answer = blackbox.ask(rows, mark_refused=True)
+    return (rows, answer) if answer.refused is None else (rows[answer.answered], answer.take(answer.answered))
+
+
+Told = tuple[Any, Floats | None, Array | None]  # labels, scores, and why rows are refused, None if none is
+
+
+class _RaisedError(ModelError):
+    """The model raised on a batch."""
+
+    def __init__(self, error: BaseException, rows: int) -> None:
+        super().__init__(f"the model raised {type(error).__name__} on a batch of {rows} rows: {error}")
+        text = " ".join(str(error).split("Stack trace:")[0].split())  # XGBoost adds a trace, and where and when
+        text = re.sub(r"^\[[\d:]+\] \S+:\d+: ", "", text)
+        self.words = (
+            f"it raised {type(error).__name__}: {text if len(text) <= MOST_WORDS else text[:MOST_WORDS] + '...'}"
+        )
+
+
+def _unanswered(labels: Any, scores: Floats | None) -> Array | None:
+    """Why each row has no answer, "" where there is one: a missing label, or a number that is not finite."""
+    answer = labels if scores is None else scores
+    numeric = scores is not None or np.asarray(labels).dtype.kind == "f"
+    missing: Any = ~np.isfinite(answer) if numeric else pd.isna(np.asarray(labels))
+    if not missing.any():
+        return None
+    missing = missing.any(axis=1) if missing.ndim == 2 else missing
+    return np.array([f"it answered {one}" if lost else "" for one, lost in zip(answer, missing, strict=True)], object)
+
+
+def _either(first: Array | None, second: Array | None) -> Array | None:
+    return second if first is None else first if second is None else np.where(first != "", first, second)
+
+
+def model_to_ask(result: "Counterfactuals", explainer: Any, call: str, caller: str) -> BlackBox:
+    """The explainer's model, if one is given, else that of the result; refusals name the call and the caller."""
+    if explainer is None:
+        if result.blackbox is None:
+            raise InputError(f"a result from a file, and a copy, has no model to ask; give {call}.")
+        return result.blackbox
+    blackbox = getattr(explainer, "blackbox_", None)
+    if not isinstance(blackbox, BlackBox) or blackbox.space is None:
+        raise NotFittedError(f"{caller} needs a fitted explainer, and {type(explainer).__name__} is none.")
+    result.space.refuse_other_features(blackbox.space)
+    return blackbox

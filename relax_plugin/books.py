@@ -1,9 +1,11 @@
 """Books: how many rows and calls a model was asked, and for how long."""
 
-import threading
 from dataclasses import dataclass
+from typing import Any
 
-ENTERING = threading.Lock()  # books of a whole are written by all of its parts, which may run in threads
+from relax_plugin.locks import fork_safe_lock
+
+ENTERING = fork_safe_lock()  # books of a whole are written by all of its parts, which may run in threads
 
 
 @dataclass
@@ -25,3 +27,7 @@ class Books:
                     books.seconds + seconds,
                 )
                 books = books.whole
+
+    def __reduce__(self) -> Any:
+        """Copies count from 0, so that using a model does not change its pickle."""
+        return Books, ()

@@ -1,6 +1,7 @@
 """BoundGoal: the goals of a batch of queries, given the model's answers to them, and how far answers are from them."""
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -71,17 +72,18 @@ class BoundGoal:
 
     def take(self, index: Any) -> "BoundGoal":
         """The goals of some of the queries, in the order and as often as the index says."""
-        return replace(
-            self,
-            wanted=None if self.wanted is None else self.wanted[index],
-            avoided=None if self.avoided is None else self.avoided[index],
-            lower=None if self.lower is None else self.lower[index],
-            upper=None if self.upper is None else self.upper[index],
-            least=None if self.least is None else self.least[index],
-        )
+        names = ("wanted", "avoided", "lower", "upper", "least")
+        return replace(self, **{name: _picked(getattr(self, name), index) for name in names})
 
     def met(self, answer: Answer) -> Booleans:
-        """Whether each answer meets its goal: the model's own output decides, not its scores."""
+        """Whether each answer meets its goal: the model's own output decides, not its scores.
+
+        A row that the model refuses meets none.
+        """
+        met = self._met(answer)
+        return met if answer.refused is None else met & answer.answered
+
+    def _met(self, answer: Answer) -> Booleans:
         if self.wanted is None:
             assert self.lower is not None and self.upper is not None
             within = (answer.output >= self.lower) & (answer.output <= self.upper)
@@ -135,8 +137,7 @@ class BoundGoal:
         if self.least is not None:
             return self.log_odds(self.least) - self.log_odds(self.chance(answer))
         logits = self.blackbox.logits(answer.scores)
-        best_wanted = np.where(self.wanted, logits, -np.inf).max(axis=1)
-        best_other = np.where(self.wanted, -np.inf, logits).max(axis=1)
+        best_wanted, best_other = _largest(logits, self.wanted), _largest(logits, ~self.wanted)
         gap = np.where(np.isfinite(best_other), best_other - best_wanted, -1.0)
         if self.min_probability is not None:
             gap = np.maximum(gap, np.log(max(self.min_probability, 1e-12)) - best_wanted)
@@ -164,3 +165,14 @@ class BoundGoal:
         logits = self.blackbox.logits(answer.scores)
         centred = np.clip((logits - logits.mean(axis=1, keepdims=True)) / scale, -3.0, 3.0)
         return np.concatenate([self.wanted, centred, gap], axis=1)
+
+
+def _largest(scores: Floats, among: Booleans) -> Floats:
+    """The largest score of each row among some classes: class by class, since numpy is slow at rows this short."""
+    return np.asarray(reduce(np.maximum, np.where(among, scores, -np.inf).T))
+
+
+def _picked(part: Any, index: Any) -> Any:
+    """Some entries of an array, if there is one; `take` is many times as fast as an index, and knows positions only."""
+    positions = isinstance(index, np.ndarray) and index.dtype.kind == "i"
+    return None if part is None else part.take(index, axis=0) if positions else part[index]

@@ -16,20 +16,20 @@ from typing import Any
 
 from relax_plugin.commands import (
     bench,
+    checkout,
     demo,
     explain,
     fetch,
-    figures,
     list_,
     methods,
     play,
     report,
-    reproduce,
     serve,
     verify,
 )
 from relax_plugin.commands.output import INTERRUPTED, PIPE_CLOSED, REFUSED
-from relax_plugin.errors import ReLAXError
+from relax_plugin.errors import ReLAXError, naming_the_extra
+from relax_plugin.formatting import printable_lines
 
 EXIT_CODES = """exit codes:
   0    done
@@ -60,22 +60,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return PIPE_CLOSED
     except OSError as error:  # a full disk
         _let_go_of_broken_streams()
-        print(f"relax-plugin: {type(error).__name__}: {error}.", file=sys.stderr)
+        print(printable_lines(f"relax-plugin: {type(error).__name__}: {error}."), file=sys.stderr)
         return REFUSED
 
 
 def _answered(arguments: Sequence[str] | None) -> int:
-    """Run a command, and say in a sentence why it could not be run."""
     try:
         chosen = _parsed(arguments)
-        code: int = chosen.run(chosen)
+        with naming_the_extra():
+            code: int = chosen.run(chosen)
     except ReLAXError as error:
-        print(f"relax-plugin: {error}", file=sys.stderr)
+        print(printable_lines(f"relax-plugin: {error}"), file=sys.stderr)
         return REFUSED
     except BrokenPipeError:
         raise
     except OSError as error:  # a folder that cannot be written, a scheduler that does not answer
-        print(f"relax-plugin: {type(error).__name__}: {error}.", file=sys.stderr)
+        print(printable_lines(f"relax-plugin: {type(error).__name__}: {error}."), file=sys.stderr)
         return REFUSED
     except MemoryError as error:
         print(f"relax-plugin: there is not enough memory for this: {error}.", file=sys.stderr)
@@ -93,10 +93,12 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (demo, explain, verify, serve, list_, methods, play, bench, report, reproduce, figures, fetch):
+    for command in (demo, explain, verify, serve, list_, methods, play, bench, report, fetch):
         command.add(commands)
-    chosen = parser.parse_args(arguments)
-    chosen.said = shlex.join(["relax-plugin", *(sys.argv[1:] if arguments is None else arguments)])
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    checkout.add(commands, given)
+    chosen = parser.parse_args(given)
+    chosen.said = shlex.join(["relax-plugin", *given])
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     return chosen
 

@@ -1,11 +1,19 @@
 """The exceptions of relax_plugin: one family, each message a sentence that says what would be accepted."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from relax_plugin.formatting import plain_scalars
 
 
 class ReLAXError(Exception):
     """Base of every error raised on purpose by relax_plugin."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(plain_scalars(one) if isinstance(one, str) else one for one in args))
 
 
 class InputError(ReLAXError, ValueError):
@@ -44,6 +52,24 @@ class ModelError(ReLAXError, RuntimeError):
     """The model to explain raised, or answered something that cannot be read."""
 
 
+class RefusedRowError(ModelError):
+    """The model raised on a row, or answered NaN to it.
+
+    Attributes
+    ----------
+    position : int
+        Of the row in the batch.
+    words : str
+        What the model did: "it raised ValueError: ...".
+    more : str
+        Which other rows the model refuses, too.
+    """
+
+    def __init__(self, position: int, words: str, row: str, more: str = "") -> None:
+        super().__init__(f"the model refuses {row}{more}: {words}")
+        self.position, self.words, self.more = position, words, more
+
+
 class UnsupportedError(ReLAXError):
     """The explainer does not apply here; the message reads *skipped because ...*."""
 
@@ -66,6 +92,27 @@ class NotFittedError(ReLAXError, RuntimeError):
 
 class MissingExtraError(ReLAXError, ImportError):
     """An optional library is absent; the message names the extra that installs it."""
+
+
+@contextmanager
+def naming_the_extra() -> Iterator[None]:
+    """Say which extra installs torch, where an import misses it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "torch":
+            raise
+        raise MissingExtraError(
+            "this needs torch, which is not installed: pip install 'relax-plugin[train]'."
+        ) from error
+
+
+def import_extra(module: str, who_needs_what: str, extra: str) -> Any:
+    """Import an optional library, or say which extra installs it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(f"{who_needs_what}: pip install 'relax-plugin[{extra}]'.") from error
 
 
 def did_you_mean(name: object, known: Iterable[object]) -> str:

@@ -8,17 +8,16 @@ cell bit-identical: nothing is ever scaled forth and back.
 import copy
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from relax_plugin.arrays import Booleans, Floats, Values
+from relax_plugin.cached import cached_property
 from relax_plugin.errors import ColumnError, ConstraintError, InputError
 from relax_plugin.limits import Limits
-from relax_plugin.rules.binding import BoundRule
-from relax_plugin.rules.rule import BoundFunction, Rule
+from relax_plugin.rules.rule import BoundFunction, BoundRule, Rule
 from relax_plugin.table.columns import Feature, with_cost
 from relax_plugin.table.constraints import Bounds as Bounds
 from relax_plugin.table.constraints import Constraints, limits_of, mapped, no_features, refuse_unknown
@@ -41,6 +40,8 @@ from relax_plugin.table.tables import (
 )
 from relax_plugin.table.translation import Translation
 from relax_plugin.table.vocabulary import Foreign
+
+NOTHING_FIXED = "No feature is fixed: each may change in either direction."
 
 
 class FeatureSpace(Translation):
@@ -74,10 +75,16 @@ class FeatureSpace(Translation):
             rule += f", never {barred}" if barred else ""
             rule += f", cost {f.cost:g}" if f.cost != 1 else ""
             lines.append(f"  {f.name}: {f.kind}, {values}, {rule}")
-        return "FeatureSpace(\n" + "\n".join(lines) + "\n)"
+        note = f"\n{NOTHING_FIXED}" if self.nothing_is_fixed else ""
+        return "FeatureSpace(\n" + "\n".join(lines) + f"\n){note}"
+
+    @property
+    def nothing_is_fixed(self) -> bool:
+        """Whether every feature may change in either direction, and no rule says more."""
+        own = [f for f in self.features if not f.carried]
+        return not (self.rules or any(f.immutable or f.direction or not all(f.choices) for f in own))
 
     def _repr_html_(self) -> str:
-        """A line for each feature: words, kind, values, and whether it may change."""
         from relax_plugin.reading.notebook import space_html
 
         return space_html(self)
@@ -101,7 +108,7 @@ class FeatureSpace(Translation):
         steps: Mapping[Any, float] | None = None,
         one_hot: Mapping[Any, Sequence[Hashable]] | Literal["auto"] | None = None,
         ordered: Mapping[Any, Sequence[Any]] | None = None,
-        derived: Mapping[Any, str] | None = None,
+        derived: Mapping[Any, str | tuple[str, float]] | None = None,
         rules: Iterable[str | Rule] = (),
         costs: Mapping[Any, float] | None = None,
         fill_missing: Iterable[Hashable] = (),
@@ -125,8 +132,10 @@ class FeatureSpace(Translation):
         one_hot : mapping of a name to its columns, or "auto"
             Columns that are one feature, since just one of them is 1; "auto" finds them and says so.
         ordered : mapping of name to its categories in order
-        derived : mapping of a column to its formula
-            Such a column is computed anew from the others; it is never chosen, and no change of its own.
+        derived : mapping of a column to its formula, or to (formula, tolerance)
+            The column is computed from the others; it is never chosen, and no change of its own. Cells that differ
+            from the formula by at most the tolerance, relative to its value, fulfil it: {"total": ("tenure *
+            monthly", 0.01)}. They stay until an input changes. In rules the column stands for its formula.
         rules : texts such as "age >= work_years + 16", or Rules
             What every answer must keep; `was(name)` is the query's own value.
         costs : mapping of name to the price of one standard deviation of a number, or of another category
@@ -148,6 +157,8 @@ class FeatureSpace(Translation):
             "may_vanish": may_vanish,
         }
         frame = as_frame(X)
+        if frame.shape[1] == 0:
+            raise ColumnError(f"the rows have 0 feature(s) (shape={frame.shape}) while a minimum of 1 is required.")
         formulas = read_formulas(derived or {}, list(frame.columns))
         own = frame.drop(columns=list(formulas)) if formulas else frame
         features = infer_features(
@@ -171,7 +182,7 @@ class FeatureSpace(Translation):
         if not foreign:
             return self, values
         for j in foreign:
-            self._warn_of_unseen(j, values[:, j], foreign[j])
+            self._warn_of_unseen(frame, j, values[:, j], foreign[j])
         return self._with(foreign=self.foreign | foreign), values
 
     def warn_of_wrong_formulas(self, X: Rows, values: Values) -> None:
@@ -294,10 +305,8 @@ class FeatureSpace(Translation):
     def with_costs(self, costs: Mapping[Any, float]) -> "FeatureSpace":
         """The same space with other prices of the features named in `costs`; those of the others stay."""
         refuse_unknown("costs", mapped(costs, "costs"), self.names, self._no_features)
-        other = copy.copy(self)  # with all that is cached, none of which knows prices but these
+        other = copy.copy(self)
         other.features = tuple(with_cost(f, costs[f.name]) if f.name in costs else f for f in self.features)
-        for name in ("prices", "has_prices"):
-            other.__dict__.pop(name, None)
         return other
 
     # Plain data, for `save`.
@@ -318,6 +327,7 @@ class FeatureSpace(Translation):
             "features": features,
             "derived": [
                 {"name": plain("derived", one.name), "formula": one.formula.text, "dtype": dtype_text(one.dtype)}
+                | ({"tolerance": one.formula.tolerance} if one.formula.tolerance else {})
                 for one in self.derived
             ],
             "labels": labels_to_dict(self.labels),
@@ -338,7 +348,7 @@ class FeatureSpace(Translation):
             raise InputError(f"rows come as a frame or an array, not as {data['container']!r}.")
         space = cls(features, data["container"], str(array_dtype(data["array_dtype"])))
         dtypes = {row["name"]: dtype_from_text(row["dtype"], (), False) for row in data["derived"]}
-        formulas = {row["name"]: row["formula"] for row in data["derived"]}
+        formulas = {row["name"]: (row["formula"], row.get("tolerance", 0.0)) for row in data["derived"]}
         names = list(data["columns"])
         if (
             len(set(names)) < len(names)

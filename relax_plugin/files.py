@@ -4,6 +4,7 @@ import gzip
 import json
 import logging
 import os
+import threading
 import time
 import zlib
 from collections.abc import Iterator
@@ -23,9 +24,11 @@ def replacing(path: Path) -> Iterator[Path]:
     """A temporary name beside the path, which takes its place if nothing goes wrong.
 
     Its content is on the disk before it does: otherwise a machine that loses power may be left with the name alone.
+    Of a symbolic link the file that it leads to is written.
     """
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}.tmp")
+    temporary = path.with_name(f".{os.getpid()}-{threading.get_ident()}-{time.monotonic_ns()}.tmp")
     try:
         yield temporary
         with temporary.open("rb") as written:
@@ -83,17 +86,9 @@ def check_page(path: Path, argument: str) -> None:
 
 
 def read_entries(path: Path, texts: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The entries of a JSON list of objects; none if there is no such file.
+    """The entries of a JSON list of objects, each with a text under each key in `texts`; none if there is no such file.
 
-    Parameters
-    ----------
-    path : Path
-    texts : keys that every entry has, with a text
-
-    Raises
-    ------
-    SavedFileError
-        If the file holds anything else.
+    A file that holds anything else is a SavedFileError.
     """
     try:
         entries = json.loads(path.read_bytes())

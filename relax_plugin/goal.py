@@ -50,6 +50,13 @@ class Goal:
         if self.kind == "between":
             self._check_range()
 
+    def __repr__(self) -> str:
+        ends = [None if end in (-np.inf, np.inf) else end for end in (self.low, self.high)]
+        first = {"to": [self.label], "shift": [self.delta], "between": ends}.get(self.kind, [])
+        others = {name: getattr(self, name) for name in ("min_probability", "raise_by", "direction")}
+        said = [f"{name}={own!r}" for name, own in others.items() if own not in (None, "either")]
+        return f"Goal.{self.kind}({', '.join([*map(repr, first), *said])})"
+
     @property
     def by_labels(self) -> bool:
         """Whether labels alone tell that it is met."""
@@ -231,7 +238,6 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 
 def _plain(label: Any) -> Any:
-    """What a numpy scalar, or an array of no dimension, holds: JSON knows no others."""
     return label.item() if isinstance(label, np.generic) or getattr(label, "shape", None) == () else label
 
 
@@ -253,7 +259,6 @@ def _ends(name: str, end: Any, no_limit: float) -> Any:
 
 
 def _listed(end: Any) -> Any:
-    """An end or several for JSON."""
     if isinstance(end, tuple):
         return [_listed(one) for one in end]
     return None if end is None or np.isinf(end) else end

@@ -1,12 +1,12 @@
 """Limits: what each row may become under the space's and the call's constraints, and the projection onto it."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from relax_plugin.arrays import Array, Booleans, Floats, Integers
+from relax_plugin.cached import cached_property
 
 MOST_STEPS = 2.0**53  # of the last decimal: beyond, a float64 cannot count them
 

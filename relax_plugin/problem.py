@@ -2,33 +2,34 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.cached import cached_property
+from relax_plugin.errors import InputError, UnsupportedError, did_you_mean
 from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.goal import BoundGoal
 from relax_plugin.limits import Limits
-from relax_plugin.rules.kept import KeptRules
-from relax_plugin.wishes.further_models import FurtherModel
+from relax_plugin.other_models import FurtherModel
+from relax_plugin.rules.repair import RowRules
+
+SPARSE = "sparse"  # the fewest changes, and of as many the least distance
+CLOSEST = "closest"  # the least distance, with however many changes up to the limit
+FROM_TREES = "trees"  # the stage of what was found in the trees of the model
+OBJECTIVES = (SPARSE, CLOSEST)
 
 
 class Condition(Protocol):
     """What whole rows must fulfil beside the limits of single cells: rules between columns, plausibility.
 
     A row that does not is never delivered. It may be asked about on the way: `Problem.ask` then says that it misses.
-
-    Attributes
-    ----------
-    told : str
-        What is said of rows that fulfil it, such as "is plausible".
     """
 
     @property
-    def told(self) -> str: ...
+    def told(self) -> str: ...  # said of rows that fulfil it, such as "is plausible"
 
     def holds(self, values: Values, owner: Integers) -> Booleans:
         """Whether each candidate, changed from the query at position `owner`, fulfils it."""
@@ -58,7 +59,8 @@ class Problem:
     also: tuple[FurtherModel, ...] = ()  # models for which an answer must hold too,
     spent_also: Integers | None = field(default=None, repr=False)  # and what was spent on them for each query
     barred: Booleans = field(default_factory=lambda: np.zeros(0, dtype=bool), repr=False)  # see `bar`
-    objective: str = "sparse"  # or "closest": the least distance, with however many changes
+    objective: str = SPARSE  # or "closest": the least distance, with however many changes
+    preferred: bool = False  # whether answers are known, and better ones are looked for: not at any price
     whole: "Problem | None" = field(default=None, repr=False)  # the problem this one is a part of,
     index: Integers | None = field(default=None, repr=False)  # and where its queries are in it
 
@@ -82,7 +84,10 @@ class Problem:
     def ask(self, values: Values, owner: Integers) -> Answer:
         """The model's answers to candidates, one call, charged to their owners."""
         self.charge(owner, self.blackbox.rows_per_question)
-        answer = self._with_misses(self.blackbox.ask(values), values, owner)
+        answer = self.blackbox.ask(values, mark_refused=True)
+        if answer.refused is not None:  # as good as no change: they miss the goal
+            answer = answer.where_refused(self.goal.missed(self.before).take(owner))
+        answer = self._with_misses(answer, values, owner)
         if not self.itself_misses:
             return answer
         itself = np.asarray((values == self.start[owner]).all(axis=1))
@@ -117,7 +122,7 @@ class Problem:
             if model.comparable:
                 index = np.zeros(len(values), dtype=np.int64)
                 index[met] = np.arange(len(met))
-                other = told.take(index)
+                other = told.take(index).where_refused(other)
             answer = answer.replaced(where, other)
             met = met[~missed]
         return answer
@@ -146,9 +151,9 @@ class Problem:
         return admitted
 
     @cached_property
-    def rules(self) -> KeptRules | None:
+    def rules(self) -> RowRules | None:
         """The rules between columns that hold, if there are any."""
-        return next((condition for condition in self.conditions if isinstance(condition, KeptRules)), None)
+        return next((condition for condition in self.conditions if isinstance(condition, RowRules)), None)
 
     def mended(self, values: Values, owner: Integers, base: Values | None = None) -> Values:
         """The candidates; those that break a rule with another column of it changed too, if they keep it then.
@@ -160,7 +165,7 @@ class Problem:
             return values
         broken = np.flatnonzero(~self.rules.holds(values, owner))
         base = None if base is None else base[broken]
-        rows, parent = self.rules.mended(values[broken], owner[broken], self.limits, base)
+        rows, parent = self.rules.repaired(values[broken], owner[broken], self.limits, base)
         few = (rows != self.start[owner[broken[parent]]]).sum(axis=1) <= self.max_changes
         rows, parent = rows[few], parent[few]
         best, first = np.unique(parent, return_index=True)  # they come in the order of their worth
@@ -192,9 +197,20 @@ class Problem:
 
     def judge(self, values: Values, owner: Integers) -> tuple[Booleans, Floats]:
         """Whether each candidate meets its owner's goal, and its gap."""
-        answer = self.ask(values, owner)
-        goal = self.goal.take(owner)
-        return goal.met(answer), goal.gap(answer)
+        met, gap, _ = self.judge_fully(values, owner)
+        return met, gap
+
+    def judge_fully(self, values: Values, owner: Integers) -> tuple[Booleans, Floats, Answer]:
+        """Whether each candidate meets its owner's goal, its gap, and the model's answer."""
+        answer, goal = self.ask(values, owner), self.goal.take(owner)
+        return goal.met(answer), goal.gap(answer), answer
+
+    def judge_admitted(self, values: Values, owner: Integers) -> tuple[Booleans, Floats]:
+        """As `judge`; the model is not asked about rows that may not be delivered, whose gap is infinite."""
+        met, gap, admitted = np.zeros(len(values), dtype=bool), np.full(len(values), np.inf), self.admits(values, owner)
+        if admitted.any():
+            met[admitted], gap[admitted] = self.judge(values[admitted], owner[admitted])
+        return met, gap
 
     def distance(self, values: Values, owner: Integers) -> Floats:
         return self.space.distance(values, self.start[owner])
@@ -256,8 +272,9 @@ class Proposals:
     """What a method offers for a problem: up to k rows a query; the core decides which of them are valid.
 
     `offered` marks filled slots, `stage` says which part of the method found each, `note` why a query has none.
-    An empty slot may hold the closest attempt. A method that has the model's own scores of what it offers hands them
-    on, and the model need not be asked for them again; they are NaN where unknown.
+    An empty slot may hold the closest attempt. `minimal` marks rows none of whose changes can be taken back. A method
+    that has the model's own scores of what it offers hands them on, and the model need not be asked for them again;
+    they are NaN where unknown.
     """
 
     values: Floats  # (n, k, features)
@@ -265,6 +282,11 @@ class Proposals:
     stage: Array  # (n, k) of str
     note: Array  # (n,) of str
     scores: Floats | None = None  # (n, k, classes), where the model gives some
+    minimal: Booleans = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))  # (n, k)
+
+    def __post_init__(self) -> None:
+        if self.minimal.shape != self.offered.shape:
+            self.minimal = np.zeros(self.offered.shape, dtype=bool)
 
     @classmethod
     def empty(cls, problem: Problem, k: int) -> "Proposals":
@@ -277,9 +299,48 @@ class Proposals:
             scores=None if before is None else np.full((n, k, before.shape[1]), np.nan),
         )
 
+    def beside(self, other: "Proposals") -> "Proposals":
+        """The slots of both, one after the other."""
+        values, offered, stage = (
+            np.concatenate([getattr(self, name), getattr(other, name)], axis=1)
+            for name in ("values", "offered", "stage")
+        )
+        minimal = np.concatenate([self.minimal, other.minimal], axis=1)
+        known = None
+        if self.scores is not None:
+            theirs = np.full(self.scores.shape, np.nan) if other.scores is None else other.scores
+            known = np.concatenate([self.scores, theirs], axis=1)
+        return Proposals(values, offered, stage, self.note, known, minimal)
+
+    def of(self, queries: Integers) -> "Proposals":
+        """What is offered for some of the queries."""
+        known = None if self.scores is None else self.scores[queries]
+        stage, note, minimal = self.stage[queries], self.note[queries], self.minimal[queries]
+        return Proposals(self.values[queries], self.offered[queries], stage, note, known, minimal)
+
     def put(self, queries: Integers, part: "Proposals") -> None:
         """Take over what is offered for some of the queries."""
         self.values[queries], self.offered[queries] = part.values, part.offered
         self.stage[queries], self.note[queries] = part.stage, part.note
+        self.minimal[queries] = part.minimal
         if self.scores is not None:
             self.scores[queries] = np.nan if part.scores is None else part.scores
+
+
+def check_objective(objective: Any) -> None:
+    """Refuse what is no objective, nor None, by a sentence."""
+    if objective is not None and (not isinstance(objective, str) or objective not in OBJECTIVES):
+        raise InputError(
+            f"objective is {objective!r}, but must be None or one of them; {did_you_mean(objective, OBJECTIVES)}"
+        )
+
+
+def chosen_objective(asked: str | None, known: tuple[str, ...], method: str) -> str:
+    """The objective of a call: that of the call or else of the explainer, and "sparse" if neither names one.
+
+    `known` is what the method can aim at; `method` is its name in the error.
+    """
+    check_objective(asked)
+    if asked is None or asked in known:
+        return asked or SPARSE
+    raise UnsupportedError(f"{method} does not know objective={asked!r}; it knows {', '.join(map(repr, known))}.")

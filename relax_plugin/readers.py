@@ -4,7 +4,7 @@ import inspect
 import json
 import re
 import sys
-import threading
+import warnings
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -12,36 +12,30 @@ import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 
-from relax_plugin.answers import finite_numbers
+from relax_plugin.answers import as_numbers, as_plain_array
 from relax_plugin.arrays import Floats
 from relax_plugin.errors import InputError, ModelError
 from relax_plugin.features import Rows
+from relax_plugin.locks import fork_safe_lock
 
 Read = tuple[Any, Floats | None]
 
 KERAS = ("keras.", "tf_keras.", "tensorflow.python.keras.", "tensorflow.keras.")
 LIGHTGBM_CLASSES = ("binary", "multiclass", "multiclassova", "cross_entropy")
 LIGHTGBM_NUMBERS = ("regression", "regression_l1", "huber", "fair", "poisson", "quantile", "mape", "gamma", "tweedie")
-SWITCHING = threading.Lock()  # torch modules are switched to evaluation and back: two threads must take turns
+LOGITS = "torch.nn.Sequential(model, torch.nn.Sigmoid()) if it gives logits"  # for one column, or Softmax(1)
+OF_SHAPE = ("Squeeze", "Unsqueeze", "View", "Select", "Slice", "Reshape", "Unsafe", "Expand", "Clone", "ToCopy", "T")
+ROUNDING = 1e-6  # what a probability may exceed 1 by: softmax in float32
+SWITCHING = fork_safe_lock()  # torch modules are switched to evaluation and back: two threads must take turns
 
 
 class Reader(ABC):
-    """Asks one family of models.
-
-    Attributes
-    ----------
-    has_scores : bool
-    score_kind : "probability" or "decision"
-    labels_apart : bool
-        Whether labels come from a method of their own, which may disagree with the largest score.
-    task : str or None
-        Where the family tells it.
-    """
+    """Asks one family of models."""
 
     has_scores = False
-    score_kind = "probability"
-    labels_apart = False
-    task: str | None = None
+    score_kind = "probability"  # or "decision"
+    labels_apart = False  # labels come from a method of their own, which may disagree with the largest score
+    task: str | None = None  # where the family tells it
 
     @abstractmethod
     def read(self, rows: Rows, want_labels: bool) -> Read:
@@ -68,9 +62,9 @@ class EstimatorReader(Reader):
         if self.plain_arrays and isinstance(rows, pd.DataFrame):
             rows = rows.to_numpy(copy=True)  # without a copy it cannot be written to, and some models do
         if want_labels:
-            labels = np.asarray(self.model.predict(rows))
+            labels = as_plain_array(self.model.predict(rows))
             return (labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels), None
-        scores = np.asarray(getattr(self.model, str(self.scorer))(rows), dtype=np.float64)
+        scores = as_numbers(as_plain_array(getattr(self.model, str(self.scorer))(rows)), "score")
         return None, np.column_stack([-scores, scores]) / 2 if scores.ndim == 1 else scores
 
     def classes(self, scores: Floats | None) -> Any:
@@ -95,7 +89,7 @@ class CallableReader(Reader):
         self.gives_probabilities: bool | None = None  # whether one number a row is one, if that is known before
 
     def read(self, rows: Rows, want_labels: bool) -> Read:
-        answer = np.asarray(self.model(rows, **self.options))
+        answer = as_plain_array(self.model(rows, **self.options))
         if answer.ndim == 2 and answer.shape[1] == 1:
             answer = answer[:, 0]
         if answer.ndim not in (1, 2):
@@ -106,9 +100,10 @@ class CallableReader(Reader):
             self.known, self.has_scores = True, answer.ndim == 2
             if answer.ndim == 1:
                 if self.gives_probabilities is None:
-                    self.gives_probabilities = _fractions(answer) and _are_probabilities(answer)
+                    told = answer[~pd.isna(answer)]  # other rows may be refused
+                    self.gives_probabilities = _fractions(told) and _are_probabilities(told)
                 self.has_scores = self.one_column = self.gives_probabilities
-            elif not _are_probabilities(answer):
+            elif not _are_probabilities(answer[~pd.isna(answer).any(axis=1)]):
                 self.score_kind = "decision"
         elif (answer.ndim == 2) != (self.has_scores and not self.one_column):
             raise ModelError(f"the model answered shape {answer.shape}, but at first something else.")
@@ -116,18 +111,13 @@ class CallableReader(Reader):
             return self._of_class_one(answer)
         if not self.has_scores:
             return answer, None
-        return np.argmax(answer, axis=1), answer.astype(np.float64)
+        scores = as_numbers(answer, "score")
+        return np.argmax(scores, axis=1), scores
 
     def _of_class_one(self, answer: Any) -> Read:
         """Labels and scores of probabilities of class 1; those that are exactly 0 or 1 may come as whole numbers."""
-        chance = finite_numbers(answer, "score")
-        outside = (chance < 0.0) | (chance > 1.0)
-        if outside.any():
-            row = int(np.argmax(outside))
-            raise ModelError(
-                f"the model answered {chance[row]} for row {row} of a batch of {len(chance)}, but at first one "
-                "probability a row, from 0 to 1; pass BlackBox(model, task='regression') if it predicts numbers."
-            )
+        chance = as_numbers(answer, "score")
+        _refuse_other_than_probabilities(chance, "BlackBox(model, task='regression') if it predicts numbers")
         scores = np.column_stack([1.0 - chance, chance])
         return np.argmax(scores, axis=1), scores
 
@@ -164,16 +154,21 @@ class TorchReader(Reader):
             self.model.eval()  # dropout and batch norm must not make the answers random
             try:
                 with torch.no_grad():
-                    output = self.model(torch.as_tensor(array, device=device)).detach().cpu().double().numpy()
+                    output = as_numbers(as_plain_array(self.model(torch.as_tensor(array, device=device))), "score")
+                if output.ndim == 2 and output.shape[1] == 1:
+                    output = output[:, 0]
+                if self.gives_probabilities is None and not self.regression:  # the first batch tells: the training rows
+                    told = output[np.isfinite(output).reshape(len(output), -1).all(axis=1)]
+                    self.gives_probabilities = _are_probabilities(told)
+                    if self.gives_probabilities and output.ndim == 1:
+                        self.gives_probabilities = self._ends_in_probabilities(array[:2], device)
             finally:
                 for module, training in modes:
                     module.training = training
-        if output.ndim == 2 and output.shape[1] == 1:
-            output = output[:, 0]
         if self.regression:
             return output, None
-        if self.gives_probabilities is None:  # the first batch tells: the training rows
-            self.gives_probabilities = _are_probabilities(output)
+        if self.gives_probabilities:
+            _refuse_other_than_probabilities(output, LOGITS)
         if output.ndim == 1:
             positive = output if self.gives_probabilities else np.exp(-np.logaddexp(0.0, -output))
             scores = np.column_stack([1.0 - positive, positive])
@@ -183,6 +178,31 @@ class TorchReader(Reader):
             exponents = np.exp(output - output.max(axis=1, keepdims=True))
             scores = exponents / exponents.sum(axis=1, keepdims=True)
         return np.argmax(scores, axis=1), scores
+
+    def _ends_in_probabilities(self, array: Any, device: Any) -> bool:
+        """Whether one number a row, which always lay within 0 and 1 so far, is a probability: the last operation tells.
+
+        A sigmoid or softmax gives one, a linear layer a logit. Of anything else it is only likely.
+        """
+        torch = sys.modules["torch"]
+        try:
+            rows = torch.as_tensor(array, device=device).requires_grad_().clone()
+            step = self.model(rows).grad_fn
+        except (RuntimeError, AttributeError):  # of a module that has no gradient
+            step = None
+        while step is not None and step.name().startswith(OF_SHAPE) and step.next_functions:
+            step = step.next_functions[0][0]
+        name = "" if step is None else step.name()
+        if name.startswith(("Sigmoid", "Softmax")):
+            return True
+        if name.startswith(("Addmm", "Mm", "Mv", "Linear")):
+            return False
+        warnings.warn(
+            "the torch module answers one number from 0 to 1 for each training row; it is read as the probability of "
+            f"class 1. Pass {LOGITS}.",
+            stacklevel=2,
+        )
+        return True
 
 
 class BoosterReader(Reader):
@@ -200,7 +220,7 @@ class BoosterReader(Reader):
         self.has_scores = self.task == "classification"
 
     def read(self, rows: Rows, want_labels: bool) -> Read:
-        answer = np.asarray(self._numbers(rows), dtype=np.float64)
+        answer = as_numbers(as_plain_array(self._numbers(rows)), "score")
         if self.task == "regression":
             return answer, None
         scores = np.column_stack([1.0 - answer, answer]) if answer.ndim == 1 else answer
@@ -253,6 +273,48 @@ def make_reader(model: Any, task: str) -> Reader:
     )
 
 
+def with_categories_of(model: Any, X: pd.DataFrame) -> pd.DataFrame:
+    """The rows with pandas categories where a booster was fitted with such, as text of a CSV file or of polars."""
+    trained = vars(model).get("_Booster", model) if hasattr(model, "__dict__") else model
+    if type(trained).__name__ != "Booster":
+        return X
+    lightgbm = type(trained).__module__.startswith("lightgbm")
+    names = _categories_of_lightgbm(trained, X) if lightgbm else _categories_of_xgboost(trained, X)
+    plain = [name for name in names if not isinstance(X[name].dtype, pd.CategoricalDtype)]
+    return X.astype(dict.fromkeys(plain, "category")) if plain else X
+
+
+def _categories_of_lightgbm(trained: Any, X: pd.DataFrame) -> list[Any]:
+    """The columns of pandas categories, of which a LightGBM Booster keeps the categories, but not the names."""
+    known = getattr(trained, "pandas_categorical", None) or []
+    text = [name for name, dtype in X.dtypes.items() if pd.api.types.is_string_dtype(dtype)]
+    if len(text) == len(known):
+        return text
+    found = re.search(r"(?m)^feature_infos=(.*)$", trained.model_to_string(num_iteration=1))
+    told = [] if found is None else found.group(1).split(" ")  # "[0:7.5]" of a number, "0:1:2" of a category
+    places = [place for place, info in enumerate(told) if ":" in info and not info.startswith("[")]
+    if len(told) != X.shape[1] or len(places) != len(known):
+        return []
+    fits = (X.iloc[:, place].dropna().isin(own).all() for place, own in zip(places, known, strict=True))
+    return [X.columns[place] for place in places] if all(fits) else []
+
+
+def _categories_of_xgboost(trained: Any, X: pd.DataFrame) -> list[Any]:
+    """The columns of which an XGBoost Booster keeps the categories.
+
+    Of others, and of all before XGBoost 3.1, it knows codes alone: those of the rows at hand may be different ones.
+    """
+    kinds = trained.feature_types or []
+    if "c" not in kinds:
+        return []
+    booster = json.loads(trained.save_raw("json"))["learner"]["gradient_booster"]
+    kept = (booster.get("gbtree", booster)["model"].get("cats") or {}).get("enc", [])
+    encoded = [bool(own.get("values") or own.get("offsets")) for own in kept]
+    known = zip(trained.feature_names or [], encoded, strict=False)
+    names = {name for name, has_categories in known if has_categories}
+    return [name for name in X.columns if str(name) in names]
+
+
 def told_task(model: Any) -> str | None:
     """The task an estimator says it is for; None if it says nothing, as callables and classes of the user's own."""
     told = getattr(model, "_estimator_type", None)
@@ -277,13 +339,11 @@ def task_of(model: Any, reader: Reader, task: str) -> str:
 
 
 def _is_of_keras(model: Any) -> bool:
-    """Whether it is a model of Keras, or of a class made from one."""
     modules = [base.__module__ for base in type(model).__mro__]
     return hasattr(model, "predict") and any(f"{name}.".startswith(KERAS) for name in modules)
 
 
 def _has_predict_alone(model: Any) -> bool:
-    """Whether it has `predict`, and nothing of what scikit-learn's estimators tell about themselves."""
     told = ("classes_", "n_features_in_", "__sklearn_tags__", "_estimator_type")
     return hasattr(model, "predict") and _score_method(model) is None and not any(hasattr(model, n) for n in told)
 
@@ -302,6 +362,16 @@ def _fractions(answer: Any) -> bool:
 
 def _score_method(model: Any) -> str | None:
     return next((name for name in ("predict_proba", "decision_function") if hasattr(model, name)), None)
+
+
+def _refuse_other_than_probabilities(output: Floats, otherwise: str) -> None:
+    outside = ((output < -ROUNDING) | (output > 1.0 + ROUNDING)).reshape(len(output), -1).any(axis=1)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise ModelError(
+            f"the model answered {output[row]} for row {row} of a batch of {len(output)}, but at first one "
+            f"probability a row, from 0 to 1; pass {otherwise}."
+        )
 
 
 def _are_probabilities(answer: Any) -> bool:

@@ -1,25 +1,19 @@
 """The registry: explainers by name, imported when asked for.
 
-A method is written as its name, or as its name with options: `relax-global:effort=policy,rows_per_instance=120`. What
+A method is written as its name, or as its name with options: `relax-global:effort=policy,max_queries=120`. What
 an option itself is made of is written behind a dot: `relax-global:config.training=model`.
-
-Which options a built-in explainer has is read off its source, so that a misspelt one is refused without importing the
-libraries that the explainer itself needs.
 """
 
 import ast
 import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
-from relax_plugin.errors import InputError, UnknownNameError, did_you_mean
+from relax_plugin.errors import InputError, UnknownNameError, did_you_mean, naming_the_extra
 
 if TYPE_CHECKING:
     from relax_plugin.base import CounterfactualExplainer
@@ -32,6 +26,7 @@ BUILT_IN: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(
     {
         "relax-global": ("relax_plugin.agent.explainer:ReLAX", {"variant": "global"}),
         "relax-local": ("relax_plugin.agent.explainer:ReLAX", {"variant": "local"}),
+        "search": ("relax_plugin.search.explainer:CounterfactualSearch", {}),
         "nearest-ct": ("relax_plugin.baselines.nearest_ct:NearestCT", {}),
         "greedy": ("relax_plugin.baselines.greedy:Greedy", {}),
         "move-table": ("relax_plugin.baselines.move_table:MoveTable", {}),
@@ -55,6 +50,15 @@ BUILT_IN: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(
         "growing-spheres": ("relax_plugin.baselines.growing_spheres:GrowingSpheres", {}),
     }
 )
+OF_RELAX = ("relax-global", "relax-local")
+OUTDATED = ("rows_per_instance", "fallback", "rescue_rows")  # options of ReLAX that still work, with a warning
+ALIASES: Mapping[str, str] = MappingProxyType({"relax": "relax-global"})  # other names, which `list` does not show
+
+
+def full_name(method: str) -> str:
+    """A method, with or without options, by the name that `list_explainers` has for it: `relax` is `relax-global`."""
+    name, colon, options = method.partition(":")
+    return f"{ALIASES.get(name, name)}{colon}{options}"
 
 
 def list_explainers() -> list[str]:
@@ -64,10 +68,12 @@ def list_explainers() -> list[str]:
 
 def explainer_class(name: str) -> tuple[type["CounterfactualExplainer"], dict[str, Any]]:
     """The class behind a name, and the options that come with it."""
+    name = full_name(name)
     if name in BUILT_IN:
         where, options = BUILT_IN[name]
         module, attribute = where.split(":")
-        return getattr(import_module(module), attribute), dict(options)
+        with naming_the_extra():
+            return getattr(import_module(module), attribute), dict(options)
     others = _entry_points()
     if name in others:
         where = f"the explainer {name!r} of another package ({others[name].value})"
@@ -101,12 +107,12 @@ def make_explainer(
 
 def split_method(text: str) -> tuple[str, str]:
     """The name and the options of a method, both as they are written; there may be no options."""
-    name, _, options = text.partition(":")
+    name, _, options = full_name(text).partition(":")
     return name, options
 
 
 def read_method(text: str) -> tuple[str, dict[str, Any]]:
-    """The name and the options of a method such as `relax-global:effort=policy,rows_per_instance=120`.
+    """The name and the options of a method such as `relax-global:effort=policy,max_queries=120`.
 
     Raises
     ------
@@ -137,16 +143,16 @@ def without_option(text: str, option: str) -> str:
 
 def check_name(name: str) -> None:
     """Refuse a name that is not in the registry; nothing is imported."""
-    if name not in BUILT_IN and name not in _entry_points():
+    if full_name(name) not in BUILT_IN and name not in _entry_points():
         raise _unknown(name)
 
 
 def check_options(name: str, options: Iterable[str]) -> None:
     """Refuse options that the explainer of that name does not have."""
-    known = option_names(name)
     for option in options:
+        known = option_names(name)  # which imports the class
         whole, dot, part = option.partition(".")
-        if whole not in known:
+        if whole not in known and not (whole in OUTDATED and full_name(name) in OF_RELAX):
             raise UnknownNameError(f"{name!r} has no option {whole!r}; {did_you_mean(whole, known)}")
         if dot:
             parts = [field.name for field in fields(_made_of(explainer_class(name)[0], whole))]
@@ -155,14 +161,9 @@ def check_options(name: str, options: Iterable[str]) -> None:
 
 
 def option_names(name: str) -> list[str]:
-    """The options of an explainer; of a built-in one they are read off its source, without importing it."""
-    if name in BUILT_IN:
-        where, preset = BUILT_IN[name]
-        parameters = _parameters(*where.split(":"))
-    else:
-        explainer, preset = explainer_class(name)
-        parameters = tuple(inspect.signature(explainer).parameters)
-    return [parameter for parameter in parameters if parameter not in ("model", "space", *preset)]
+    """The options of an explainer: its parameters but for the model, the space, and what its name stands for."""
+    explainer, preset = explainer_class(name)
+    return [option for option in inspect.signature(explainer).parameters if option not in ("model", "space", *preset)]
 
 
 def _gathered(explainer: Any, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,29 +193,6 @@ def _literal(text: str) -> Any:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: brackets without end
         return text
-
-
-@cache
-def _parameters(module: str, name: str) -> tuple[str, ...]:
-    """The parameters of a class of this package, in order, from its own `__init__` or that of its base."""
-    spec = find_spec(module)
-    assert spec is not None and spec.origin is not None
-    body = ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body
-    imported = {
-        alias.asname or alias.name: (str(node.module), alias.name)
-        for node in body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
-    if name not in classes:
-        return _parameters(*imported[name])
-    for node in classes[name].body:
-        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-            return tuple(argument.arg for argument in (*node.args.args[1:], *node.args.kwonlyargs))
-    (base,) = classes[name].bases
-    assert isinstance(base, ast.Name)
-    return _parameters(module, base.id)
 
 
 def _unknown(name: str) -> UnknownNameError:

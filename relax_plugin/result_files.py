@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.arrays import Array
+from relax_plugin.asked import Asked
 from relax_plugin.errors import InputError, SavedFileError
 from relax_plugin.features import FeatureSpace
+from relax_plugin.plausibility import read_table
 from relax_plugin.results import Counterfactuals
 from relax_plugin.table.feature_files import dtype_from_text, dtype_text
 from relax_plugin.table.plain_cells import from_plain, to_plain
 from relax_plugin.table.tables import array_dtype, as_array
-from relax_plugin.wishes.asked import Asked
-from relax_plugin.wishes.plausibility import read_table
 
 FORMAT = "relax_plugin.Counterfactuals"
 JSON_VERSION = 4  # 2 added a checksum and the dtype of arrays, 3 missing cells, groups, carried ones, 4 `asked`
@@ -26,6 +26,7 @@ OPTIONAL = ("proofs", "proved", "rows_also")
 def to_text(result: Counterfactuals) -> str:
     """All of a result as JSON text, with a checksum."""
     arrays = {name: getattr(result, name) for name in ARRAYS}
+    arrays |= {"status": result.statuses, "stage": result.stages}  # files always have an entry for each slot
     arrays |= {name: own for name in OPTIONAL if (own := getattr(result, name)) is not None}
     if "plausibility" in vars(result):
         arrays["plausibility"] = result.plausibility.to_numpy(dtype=np.float64)
@@ -155,7 +156,6 @@ def _array(cells: list[Any], dtype: Any) -> Any:
 
 
 def _check_numbers(space: FeatureSpace, data: dict[str, Any], numbers: dict[str, Any], shape: tuple[int, int]) -> None:
-    """Refuse numbers that no call could have left, though shapes may fit."""
     values = numbers["values"]
     codes = ~space.is_categorical | ((values >= 0) & (values % 1 == 0))
     whole = all(isinstance(rows, int) and rows >= 0 for rows in data["rows_queried"])
@@ -166,7 +166,8 @@ def _check_numbers(space: FeatureSpace, data: dict[str, Any], numbers: dict[str,
     for name, outer in (("scores_before", shape[:1]), ("scores_after", shape)):
         scores = numbers[name]
         if scores is not None and shape[0] > 0:
-            sound = sound and scores.shape[:-1] == outer and np.isfinite(scores).all()
+            answered = [label is not None for label in data["before"]]  # by the model, which may refuse a query
+            sound = sound and scores.shape[:-1] == outer and np.isfinite(scores[answered]).all()
     if numbers["proved"] is not None:
         sound = sound and bool((np.isnan(numbers["proved"]) | (numbers["proved"] >= 0)).all())
     if not sound:
@@ -178,8 +179,10 @@ def _checksum(text: str) -> str:
 
 
 def _labels(values: Any) -> Array:
-    array = np.asarray(values)
-    return array if array.dtype.kind in "if" else np.asarray(values, dtype=object)
+    array = np.asarray(values, dtype=object)
+    kind = np.asarray([label for label in array.ravel().tolist() if label is not None]).dtype.kind
+    missing = (array == None).any()  # noqa: E711
+    return array.astype(np.float64) if kind == "f" else np.asarray(values) if kind == "i" and not missing else array
 
 
 def _floats(values: Any) -> Any:

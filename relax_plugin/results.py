@@ -3,28 +3,29 @@
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
-from relax_plugin.errors import InputError
+from relax_plugin.cached import cached_property
+from relax_plugin.errors import InputError, RefusedRowError
 from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.table.changed_cells import Answers, ChangedCell, changed_cells
 from relax_plugin.table.columns import EXACT
+from relax_plugin.table.tables import row_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from relax_plugin.asked import Asked
     from relax_plugin.base import CounterfactualExplainer
     from relax_plugin.blackbox import BlackBox
     from relax_plugin.pages.card import Card
+    from relax_plugin.plausibility import Detectors
     from relax_plugin.regions.regions import Regions
     from relax_plugin.search.steps import Steps
-    from relax_plugin.wishes.asked import Asked
-    from relax_plugin.wishes.plausibility import Detectors
 
 
 # What there is one of for each query.
@@ -32,6 +33,8 @@ BY_QUERY = (
     *("values", "found", "status", "stage", "before", "after", "scores_before", "scores_after"),
     *("rows_queried", "proofs", "proved", "rows_also"),
 )
+
+REPR_ROWS = 5  # of the table that `repr` shows
 
 
 @dataclass(eq=False)
@@ -46,10 +49,12 @@ class Counterfactuals:
         Numbers in the user's unit, categories as positions; where nothing was found, the closest attempt.
     found : bool array (queries, slots)
         Whether the model's answer to the delivered row meets the goal and the row keeps every constraint.
-    status, stage : str arrays (queries, slots)
-        Why nothing was found, or "found"; which part of the method found it.
+    status, stage : str arrays (queries,), or (queries, slots) if more than one counterfactual a query was asked for
+        Why nothing was found, or "found"; which part of the method found it. `statuses` and `stages` are the same,
+        always with two dimensions.
     before, after : arrays (queries,) and (queries, slots)
-        The model's answers, as it writes them. `scores_before`, `scores_after` where it gives scores.
+        The model's answers, as it writes them; None, or NaN of a regressor, for a query that it refuses (`refused`).
+        `scores_before`, `scores_after` where it gives scores.
     rows_queried : int array (queries,)
         Rows the model was asked for each query, the query itself and the final confirmation included.
     seconds : float
@@ -93,6 +98,27 @@ class Counterfactuals:
     asked: "Asked | None" = field(default=None, repr=False)
     known_regions: "Regions | None" = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        if self.found.shape[1] == 1:
+            self.status, self.stage = self.status.reshape(len(self)), self.stage.reshape(len(self))
+
+    @property
+    def statuses(self) -> Array:
+        return self.status.reshape(self.found.shape)
+
+    @property
+    def stages(self) -> Array:
+        return self.stage.reshape(self.found.shape)
+
+    @property
+    def refused(self) -> Booleans:
+        """Which queries the model refuses: it raised on them, or answered NaN."""
+        return np.asarray(pd.isna(self.before))
+
+    def refusal(self, query: int) -> RefusedRowError:
+        """The error for a call that cannot do without the model's answer to a query that it refuses."""
+        return RefusedRowError(query, self.statuses[query, 0].partition(": ")[2], row_name(self.queries, query))
+
     def __getstate__(self) -> dict[str, Any]:
         """All but the model and the training rows, which may be large, or not to be pickled at all."""
         return vars(self) | {"blackbox": None, "detectors": None}
@@ -132,10 +158,13 @@ class Counterfactuals:
         return part
 
     def __repr__(self) -> str:
-        return (
-            f"Counterfactuals({int(self.found.any(axis=1).sum())} of {len(self)} queries solved, "
-            f"{self.found.shape[1]} wanted each, {self.rows_queried.mean() if len(self) else 0:.1f} model rows a query)"
+        slots, cost = self.found.shape[1], self.rows_queried.mean() if len(self) else 0
+        text = (
+            f"Counterfactuals: {int(self.found.any(axis=1).sum())} of {len(self)} found, "
+            f"{'up to ' if slots > 1 else ''}{slots} per query, "
+            f"{f'{cost:,.1f}'.removesuffix('.0')} evaluations per query"
         )
+        return f"{text}\n{self.frame.head(REPR_ROWS)}" if self.found.any() else text
 
     @cached_property
     def start(self) -> Values:
@@ -250,10 +279,12 @@ class Counterfactuals:
         cf_id : int
             Which of the query's counterfactuals.
         """
-        from relax_plugin.search.steps import model_of, ordered_steps
+        from relax_plugin.blackbox import model_to_ask
+        from relax_plugin.search.steps import ordered_steps
 
         self._refuse_unknown_slot(query, cf_id)
-        return ordered_steps(self, model_of(self, explainer), int(query), int(cf_id))
+        model = model_to_ask(self, explainer, "steps(query, explainer)", "steps")
+        return ordered_steps(self, model, int(query), int(cf_id))
 
     def regions(
         self,
@@ -322,7 +353,6 @@ class Counterfactuals:
         return from_text(text)
 
     def _repr_html_(self) -> str:
-        """The first queries with their counterfactuals below them: the columns that change, answers, probabilities."""
         from relax_plugin.reading.notebook import result_html
 
         return result_html(self)
@@ -382,10 +412,3 @@ def concatenate(parts: list[Counterfactuals], queries: Rows, order: Any = slice(
 def taken(queries: Rows, index: Any) -> Rows:
     """Some of the rows, in whatever container they are."""
     return queries.iloc[index] if isinstance(queries, pd.DataFrame) else np.asarray(queries[index])
-
-
-def shown(value: Any) -> str:
-    """A cell or an answer as people read it: numbers in at most six digits."""
-    if isinstance(value, float | np.floating):
-        return f"{value:.6g}"
-    return str(value)

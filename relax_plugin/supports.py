@@ -6,7 +6,7 @@ import numpy as np
 
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.features import FeatureSpace
-from relax_plugin.wishes.objective import SPARSE
+from relax_plugin.problem import SPARSE
 
 # How far a method was seen to be the one of its paper, the surest first.
 TIERS = ("reproduced", "reproduced in part", "from the description only")

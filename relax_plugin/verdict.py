@@ -1,5 +1,6 @@
 """Verdict: the one place where validity is decided. Methods propose, the model's own `predict` disposes."""
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -7,9 +8,12 @@ import numpy as np
 from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 from relax_plugin.blackbox import Answer
 from relax_plugin.features import Rows
-from relax_plugin.problem import Problem, Proposals
+from relax_plugin.problem import FROM_TREES, Problem, Proposals
 from relax_plugin.results import Counterfactuals, taken
 
+logger = logging.getLogger(__name__)
+
+ISSUES = "https://github.com/relax-plugin/relax-plugin/issues"
 NO_FURTHER = "no further one was found that changes other features, or the same ones clearly otherwise"
 
 
@@ -34,6 +38,10 @@ class Verdict:
             asked = np.flatnonzero(self.already)
             self.already[asked] = problem.holds_for_all(taken(rows, asked), asked)
         self.impossible = problem.goal.impossible(problem.before)
+        self.refused = np.flatnonzero(~problem.before.answered)
+        for query in self.refused:
+            assert problem.before.refused is not None
+            self.impossible[query] = f"the model refuses this query: {problem.before.refused[query]}"
         self.proposals = Proposals.empty(problem, n)
         self.found = np.zeros((len(problem), n), dtype=bool)
         self.found[self.already, 0] = True
@@ -108,7 +116,7 @@ class Verdict:
             told = blackbox.expected(read[unknown])
             if told is not None and told.scores is not None:
                 known[unknown] = told.scores
-        answer = blackbox.confirm(every, self._with_scores_of_queries(known))
+        answer = blackbox.confirm(every, self._with_scores_of_queries(known), mark_refused=True)
         self._compare(answer.take(slice(number, None)))
         return read, answer.take(slice(number)), self.problem.holds_for_all(delivered, query)
 
@@ -116,7 +124,8 @@ class Verdict:
         """Whether the model's own labels of all queries are those that were expected of its trees."""
         if len(self.unconfirmed):
             rows = taken(self.rows, self.unconfirmed)
-            self._compare(self.problem.blackbox.confirm(rows, self._with_scores_of_queries(np.zeros((0, 1)))))
+            known = self._with_scores_of_queries(np.zeros((0, 1)))
+            self._compare(self.problem.blackbox.confirm(rows, known, mark_refused=True))
         return not self.mistaken
 
     def _with_scores_of_queries(self, known: Floats) -> Floats:
@@ -127,10 +136,21 @@ class Verdict:
         return np.concatenate([np.broadcast_to(known, (len(known), scores.shape[1])), scores[self.unconfirmed]])
 
     def _compare(self, answer: Answer) -> None:
-        """See whether these answers to the queries still to be confirmed are the expected ones."""
-        self.mistaken |= bool((answer.output != self.problem.before.output[self.unconfirmed]).any())
+        differs = answer.output != self.problem.before.output[self.unconfirmed]
+        self.mistaken |= bool((differs | ~answer.answered).any())
         self.problem.charge(self.unconfirmed, 1)
         self.unconfirmed = self.unconfirmed[:0]
+
+    def warn_of_trees(self, missed: Integers) -> None:
+        """Ask for a report where the model does not confirm what was found in its trees."""
+        count = int((self.proposals.stage[missed] == FROM_TREES).any(axis=1).sum())
+        if count:
+            logger.warning(
+                "the model does not confirm %d counterfactuals that were found in its trees. Unless the model was "
+                "changed after fit, please report this at %s.",
+                count,
+                ISSUES,
+            )
 
     def say_why_missed(self, queries: Integers) -> None:
         """Note that what was proposed for these queries does not meet the goal: the model may have changed its mind."""
@@ -143,6 +163,14 @@ class Verdict:
         rows = np.arange(len(order))[:, None]
         self.found, self.output = self.found[rows, order], self.output[rows, order]
         self.scores = None if self.scores is None else self.scores[rows, order]
+        labels, after = blackbox.labels(before.output), blackbox.labels(self.output.ravel()).reshape(self.output.shape)
+        scores = before.scores
+        if len(self.refused):
+            labels, after = labels.copy(), after.copy()
+            labels[self.refused] = after[self.refused] = None  # NaN of a regressor
+            if scores is not None and self.scores is not None:
+                scores = scores.copy()
+                scores[self.refused] = self.scores[self.refused] = np.nan
         self.proposals.values, self.proposals.stage = (
             self.proposals.values[rows, order],
             self.proposals.stage[rows, order],
@@ -154,9 +182,9 @@ class Verdict:
             found=self.found,
             status=self._status(),
             stage=np.where(self.found, np.where(self.already[:, None], "query", self.proposals.stage), ""),
-            before=blackbox.labels(before.output),
-            after=blackbox.labels(self.output.ravel()).reshape(self.output.shape),
-            scores_before=before.scores,
+            before=labels,
+            after=after,
+            scores_before=scores,
             scores_after=self.scores,
             rows_queried=self.problem.spent,
             rows_also=self.problem.spent_also,
@@ -174,7 +202,6 @@ class Verdict:
         return distinct
 
     def _status(self) -> Array:
-        """ "found", or why not."""
         movable = self.problem.limits.movable(self.problem.start)
         status = np.full(self.found.shape, NO_FURTHER, dtype=object)
         none = np.where(self.problem.barred, self.problem.none, "none").astype(object)
@@ -184,7 +211,7 @@ class Verdict:
             status[:, 0] += self.problem.rules.told_of_queries()
         impossible = self.impossible != ""
         status[impossible] = self.impossible[impossible, None]
-        status[~movable] = "no feature of it may change"
+        status[~movable & self.problem.before.answered] = "no feature of it may change"
         status[self.found] = "found"
         status[self.already] = "the query meets the goal already"
         return status

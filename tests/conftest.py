@@ -2,12 +2,15 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # benchmarks/, which is not installed
 
 # Workers share the cores, and the threads of OpenMP wait for each other in a loop that keeps a core busy: a model of
 # boosted trees asked row by row took thirteen times the seconds of a CPU. What is about threads sets their number.

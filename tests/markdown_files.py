@@ -28,7 +28,7 @@ def code_under(heading: str, path: Path) -> str:
 def conversations(text: str) -> list[tuple[str, str]]:
     """Every block of Python with the block of text that follows it: what it is said to print."""
     found = blocks(text)
-    following = [*found[1:], ("", "")]
+    following = [*found, ("", "")][1:]
     return [
         (code, after if kind == "text" else "")
         for (language, code), (kind, after) in zip(found, following, strict=True)
@@ -56,7 +56,7 @@ def commands(text: str) -> list[list[str]]:
 def unknown_in(words: list[str]) -> list[str]:
     """What a command line names that does not exist: commands, options, targets, files, extras."""
     program, *rest = words
-    if program in ("git", "cd", "."):  # `docs/walk.py` has run them
+    if program in ("git", "cd", "."):  # `benchmarks/tables/walk.py` has run them
         return []
     if program == "relax-plugin":
         if not re.search(rf"^    {rest[0]}\b", help_of(), re.MULTILINE):
@@ -66,7 +66,8 @@ def unknown_in(words: list[str]) -> list[str]:
         targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
         return [word for word in rest if word not in targets]
     if program in ("python", "pytest"):
-        return [word for word in rest if word.endswith(".py") and not (ROOT / word).is_file()]
+        modules = [f"{word.replace('.', '/')}.py" for word in rest if word.startswith("benchmarks.")]
+        return [word for word in [*rest, *modules] if word.endswith(".py") and not (ROOT / word).is_file()]
     if program == "pip":
         extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
             "optional-dependencies"

@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CODE = ("relax_plugin", "adapters", "baselines")
-BESIDE_THE_CODE = (".ci", ".github", "docs", "examples", "tests")
+BESIDE_THE_CODE = (".ci", ".github", "benchmarks", "docs", "examples", "tests")
 FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md")
 FILES += ("Makefile", "constraints.txt", "mkdocs.yml")
 GENERATED = shutil.ignore_patterns("__pycache__", "*.pyc", "units", "quick")

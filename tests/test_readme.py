@@ -1,6 +1,5 @@
-"""README is short, its code prints what it says, and what it names exists."""
+"""README is short, and what it names exists; test_outputs.py checks what its code prints."""
 
-import importlib.util
 import re
 import tomllib
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from markdown_files import commands, conversations, printed, table_widths, unknown_in
+from markdown_files import commands, conversations, table_widths, unknown_in
 from PIL import Image
 from sklearn.linear_model import LogisticRegression
 
@@ -27,16 +26,6 @@ def test_it_is_read_in_two_minutes() -> None:
     assert max(table_widths(TEXT)) <= 6
 
 
-@pytest.mark.slow
-def test_its_code_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    told = conversations(TEXT)
-    assert told
-    names: dict[str, object] = {}
-    for code, said in told:
-        assert printed(code, names) == said
-
-
 def test_ten_lines_are_ten() -> None:
     code, _ = conversations(TEXT)[0]
     assert len([line for line in code.splitlines() if line and not line.startswith(("from ", "import "))]) <= 10
@@ -50,17 +39,6 @@ def test_the_what_if_page_and_the_card_are_on_the_first_screen() -> None:
     for name in pictures:
         with Image.open(ROOT / name) as picture:
             assert picture.width >= 1000 and (ROOT / name).stat().st_size < 200_000
-
-
-@pytest.mark.slow
-def test_the_picture_of_the_ten_lines_is_what_its_command_draws() -> None:
-    picture = re.search(r"^!\[.+\]\((docs/picture\.svg)\)$", TEXT, re.MULTILINE)
-    assert picture is not None
-    specification = importlib.util.spec_from_file_location("pictures", ROOT / "docs" / "pictures.py")
-    assert specification is not None and specification.loader is not None
-    pictures = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(pictures)
-    assert pictures.picture() == (ROOT / picture[1]).read_text(encoding="utf-8"), "run `make tables`"
 
 
 def test_every_command_that_it_names_exists() -> None:

@@ -68,7 +68,8 @@ assert total(global_agent, each_global, first - 1) >= total(scratch, each_scratc
 # %% [markdown]
 # ## Exercise 3: What a search makes of it
 #
-# The default search looks for complete answers in a copy of the model and asks about the most promising ones. With it
+# The search adds greedy changes and near training rows to the paths of the agent, and evaluates all of them. With
+# `max_queries=12` it does so on a surrogate model, and the model itself evaluates only the most promising ones. With it
 # Global finds more than by its policy alone, changes less and stays nearer on the rows that both solve, and asks a
 # fraction of the rows that Local asks. Beside such a search, an agent for each row is seldom worth its price. Without
 # one it finds more: in the paper Local has the higher validity, but it changes more features there, and mostly lies
@@ -79,7 +80,7 @@ sonar = load_task("sonar/mlp")
 agent = trained(sonar, "global", 5)  # once: Local begins with it
 explainers = {
     "Global, policy": agent,
-    "Global, search": ReLAX(sonar.model, sonar.space, seed=0, progress=False).fit(sonar.X_train),
+    "Global, search": ReLAX(sonar.model, sonar.space, max_queries=12, seed=0, progress=False).fit(sonar.X_train),
     "Local, policy": copy.copy(agent).set_params(variant="local"),
 }
 answers, lines = {}, {}

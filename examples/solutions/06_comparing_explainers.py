@@ -15,7 +15,7 @@ from relax_plugin.evaluation.judge import Method
 from relax_plugin.evaluation.runner import Plan, run
 from relax_plugin.evaluation.tasks import load_task
 
-methods = [Method("relax", "relax-global"), "greedy"]
+methods = [Method("relax", "relax-global", {"max_queries": 12}), "greedy"]
 plan = Plan(tasks=["breast_cancer/rf"], methods=methods, seeds=[0], rows=40)
 rows = run(plan, tempfile.mkdtemp())
 

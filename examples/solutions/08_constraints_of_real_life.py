@@ -68,7 +68,7 @@ assert ruled.found.any()
 # %%
 counts = {}
 for price in (1.0, 10.0, 30.0):
-    priced = explainer.explain(people, costs={"capital-gain": 10.0, "age": price})
+    priced = explainer.explain(people, costs={"capital-gain": 10.0, "age": price}, objective="closest")
     counts[price] = priced.changes()["feature"].value_counts().reindex(["age", "education", "capital-gain"]).fillna(0)
     assert priced.found.all()
 table = pd.DataFrame(counts).T.astype(int)

@@ -3,35 +3,33 @@
 Where the printed paper cannot be used or was clearly worse, the default deviates. All deviations, once:
 
 1. Actions are directional (feature, up | down) with a magnitude in [0, 1] of the way to the bound, instead of one
-   signed value a feature: the signed agent tends to solve one class and fail the other. ``actions="signed"``.
+   signed value a feature: the signed agent tends to solve one class and fail the other. ``actions="signed"``. The
+   network of a directional action predicts where its number goes, from which the magnitude follows.
 2. Distances are counted in standard deviations of the features; the paper's rows are unit vectors, of which a feature
-   has a far smaller one. So λ of the reward is another number here for the same reward: `PAPER_LAMBDA`. Shaping by
-   the change of the model's score, which §4.3 calls hard to design for all models, is added for an agent that is
-   followed alone where single steps show the way, with a small discount (`NEAR_SIGHTED`): it learns these sooner. Where
-   they do not, it would learn no more than a lookahead knows. ``sight="far"``.
-3. Curiosity has coefficient 0: in the setting of the letter too no form of it brings a gain that five seeds could tell
-   from chance, though state curiosity alone was ahead in the mean on one task of two (the ablation of the
-   reproduction). A positive coefficient of the action term draws the policy to what is new; descent on the printed
-   sum seeks what is known. ``state_curiosity=1, action_curiosity=-1`` is the printed form.
-4. The discount is 0.9; the paper prints none. So it is with the n of the n-step target, ε, the sizes of networks,
+   has a far smaller one. So λ of the reward is another number here for the same reward: `PAPER_LAMBDA`; likewise the
+   radius of Local: `PAPER_RADIUS`.
+3. Curiosity has coefficient 0: demonstrations explore better. A positive coefficient of the action term draws the
+   policy to what is new; descent on the printed sum seeks what is known. ``state_curiosity=1, action_curiosity=-1`` is
+   the printed form.
+4. The discount is 0.85; the paper prints none. So it is with the n of the n-step target, ε, the sizes of networks,
    batches and replay, the learning rate and the length of training: they are ours, in `ReLAXConfig.paper()` too.
 5. The horizon is `max_changes` and not 50,000, since a feature changes at most once (§4.1.2).
-6. Many episodes run side by side, and one update follows several transitions; Algorithm 1 alternates single steps.
-7. Starts are mixtures of training rows with noise, balanced over classes, under random constraints; Algorithm 1
+6. Many episodes run side by side, and several updates follow each of their steps; Algorithm 1 alternates single ones.
+7. Starts are in part mixtures of training rows with noise, balanced over classes, under random constraints; Algorithm 1
    samples training rows.
 8. Priorities are sampled from a cumulative sum, quicker at this size than §4.2's sum tree and of the same distribution.
-9. The raw parameters are pulled towards 0 a little (`parameter_decay`): one saturated at its end could not come back.
-10. The TD error enters L_Q by Huber's loss, not squared: a few misjudged steps must not throw the network. The
-    learning rate falls; a part of the random actions has random parameters; each action has a value head of its own,
-    which its parameter alone reaches. The weights kept are the best ones on rows set aside, not the last ones.
-11. The agent is trained on a world model, a small copy of the model fitted to some of its answers, where it gives
-    scores; the paper asks the model itself at every step. ``training="model"``. In a search, which that copy guides
-    too, it is trained only where looking one step ahead there leaves rows set aside unsolved. ``steps=200``. A part of
-    its steps in training are those of that lookahead.
+9. The TD error enters L_Q by Huber's loss, not squared: a few misjudged steps must not throw the network. The
+   learning rate falls; a part of the random actions has random parameters; each action has a value head of its own,
+   which its parameter alone reaches. The weights kept are the best ones on rows set aside, not the last ones.
+10. Training begins with demonstrations: training rows that the search engine solves. Their steps are in the replay with
+   a bonus and are imitated, in place of L_π, and so are polished paths of the agent's own. ``demonstrations=0``.
+11. Where the model is costly, the agent is trained on a surrogate model; the paper asks the model itself at every step.
+   ``training="model"``.
 12. Local delivers the best counterfactual seen in fine-tuning, or Global's if better, not what its last policy finds.
 
-`ReLAXConfig.paper()` takes back 1, 3, 7, 9 and 11 and has the paper's λ by 2; it keeps 5, 6, 8, 10 and 12. Of these 8
-alone leaves what is learned as it is: the others were chosen because they learn better, and may learn otherwise.
+`ReLAXConfig.paper()` takes back 1, 3, 7, 10 and 11 and has the paper's λ and radius by 2; it keeps 5, 6, 8, 9 and 12.
+Of these 8 alone leaves what is learned as it is: the others were chosen because they learn better, and may learn
+otherwise.
 """
 
 from dataclasses import dataclass, field, fields
@@ -41,15 +39,13 @@ from sys import float_info
 from typing import Any, Literal, get_args, get_origin
 
 from relax_plugin.errors import InputError
-from relax_plugin.world_model import LEAST_QUERY_BUDGET, MOST_QUERY_BUDGET
+from relax_plugin.surrogate import LEAST_QUERY_BUDGET, MOST_QUERY_BUDGET
 
-AGENT_BUDGET = 4000  # model rows of imagination where the agent is followed alone; 1,000 for a search
-AGENT_STEPS = 200  # of training
-NEAR_SIGHTED: dict[str, Any] = {"shaping": 3.0, "discount": 0.2, "distance_weight": 0.03}
-"""What an agent learns soonest from where the model's score shows the way: what single steps are worth."""
 # λ = 0.1, the middle of the paper's Figure 4, is per unit of L1 between rows of unit length (§4.4). There a feature of
-# Sonar, on which λ was chosen, has a standard deviation of about 0.05; so that much is λ here, per standard deviation.
-PAPER_LAMBDA = 0.1 * 0.05
+# Sonar, on which λ was chosen, has a standard deviation of about 0.05.
+PAPER_DEVIATION = 0.05
+PAPER_LAMBDA = 0.1 * PAPER_DEVIATION  # per standard deviation
+PAPER_RADIUS = 1.0 / PAPER_DEVIATION  # standard deviations
 
 
 def ranged(default: float | None, low: float, high: float = inf) -> Any:
@@ -67,48 +63,47 @@ class ReLAXConfig:
 
     # Markov decision process (§4.1)
     actions: Literal["directional", "signed"] = "directional"
-    distance_weight: float = ranged(0.005, 0)  # λ of the reward, per standard deviation of L1
+    distance_weight: float = ranged(0.03, 0)  # λ of the reward, per standard deviation of L1
     shaping: float = ranged(0.0, 0)  # reward for closing the whole gap to the goal; 0 switches shaping off
     # Policy optimisation (§4.2)
-    discount: float = ranged(0.9, 0, 1)  # γ: a reward at the goal alone is far from the first step
-    sight: Literal["auto", "near", "far"] = "auto"  # far: as the three settings above say; near: as NEAR_SIGHTED says;
-    # auto: near for an agent that is followed alone where steps show the way (`job.py`), unless one of them was set
-    steps_of_return: int = ranged(2, 1, 100)  # n of the n-step target
+    discount: float = ranged(0.85, 0, 1)  # γ: one more change costs 1 - γ
+    steps_of_return: int = ranged(3, 1, 100)  # n of the n-step target
     learning_rate: float = ranged(3e-3, 0)  # Adam, falling linearly to a tenth
-    parameter_decay: float = ranged(3e-3, 0)  # pull of the parameter network's raw outputs to 0, against saturation
     batch: int = ranged(128, 1)  # transitions of one update
     target_rate: float = ranged(0.02, 0, 1)  # share of the online network that its target takes over at each update
     priority_exponent: float = ranged(0.6, 0)  # β of p ∝ |TD error|^β; 0 draws uniformly
     importance_exponent: float = ranged(0.4, 0)  # how far the bias of priorities is corrected
-    replay: int = ranged(65_536, 1)  # transitions kept
-    hidden: int = ranged(64, 1, 100_000)  # units of a hidden layer
+    replay: int = ranged(32_768, 1)  # transitions kept
+    hidden: int = ranged(96, 1, 100_000)  # units of a hidden layer
     # Exploration (§4.3)
-    exploration_start: float = ranged(0.5, 0, 1)  # ε, share of random discrete actions at first
-    exploration_end: float = ranged(0.2, 0, 1)
-    state_curiosity: float = ranged(0.0, -inf)  # weight of r^{i,s}; .05 made no difference, even with labels only
+    exploration_start: float = ranged(0.3, 0, 1)  # ε, share of random discrete actions at first
+    exploration_end: float = ranged(0.1, 0, 1)
+    state_curiosity: float = ranged(0.0, -inf)  # weight of r^{i,s}
     action_curiosity: float = ranged(0.0, -inf)  # weight of r^{i,a}
     # What the agent is trained on
-    training: Literal["model", "imagined", "auto"] = "auto"  # the model (the paper), a world model of it, or as it fits
-    query_budget: int | None = ranged(None, LEAST_QUERY_BUDGET, MOST_QUERY_BUDGET)  # model rows of imagination; None:
-    # 1,000 for a search, AGENT_BUDGET where the agent is followed alone
+    training: Literal["auto", "model", "surrogate"] = "auto"  # auto: the model (the paper), unless it is costly
+    query_budget: int | None = ranged(None, LEAST_QUERY_BUDGET, MOST_QUERY_BUDGET)  # model rows of a surrogate; None:
+    # 1,000 where a search runs on it too, 4,000 where it is for training alone
+    # Demonstrations, an addition to the paper
+    demonstrations: int = ranged(350, 0)  # starts that the search engine solves; 0: none, and nothing is imitated
+    demonstration_bonus: float = ranged(0.2, 0)  # added to the priority of a demonstrated step
+    first_updates: int = ranged(100, 0)  # from demonstrations alone
+    imitate_every: int = ranged(5, 1)  # steps; then the agent's own paths, polished, become demonstrations
     # Training (Algorithm 1)
-    steps: int | None = ranged(None, 1)  # of all episodes side by side; None: AGENT_STEPS, and for a search none at
-    # all where looking one step ahead in imagination solves nearly every row
+    steps: int = ranged(40, 1)  # of all episodes side by side
     seconds: float | None = ranged(None, 0)  # a second budget, for impatience; the answer then depends on the machine
     episodes: int = ranged(256, 1)  # side by side
-    updates_per_step: int = ranged(6, 1)
+    updates_per_step: int = ranged(12, 1)
     start_pool: int = ranged(2048, 1)  # starts scored once
     balanced: bool = True  # whether every predicted class is as frequent among the starts as any other
-    mixture: float = ranged(1.0, 0, 1)  # how far a start may lie from a training row to another; 0: training rows only
-    gaussian_share: float = ranged(0.25, 0, 1)  # of the starts are Gaussian instead
-    start_noise: float = ranged(0.3, 0)  # standard deviations
+    made_share: float = ranged(0.3, 0, 1)  # of the starts are mixtures of training rows with noise
     masked_share: float = ranged(0.5, 0, 1)  # of the starts have features frozen: `vary` then works without a new fit
     mask_rate: float = ranged(0.8, 0, 1)  # highest share of features frozen
     bounded_share: float = ranged(0.25, 0, 1)  # of the starts have narrowed bounds: so does `bounds`
-    validation_rows: int = ranged(128, 1)  # training rows set aside to choose the best weights and to stop early
-    validate_every: int = ranged(30, 1)  # steps
-    patience: int = ranged(3, 1)  # validations without improvement that are forgiven; the next one stops the training
+    validation_rows: int = ranged(128, 1)  # training rows set aside to choose the best weights
+    validate_every: int = ranged(5, 1)  # steps
     # ReLAX-Local (§4.4)
+    local_radius: float = ranged(1.0, 0)  # of the ball around a query, L2 in standard deviations
     local_steps: int = ranged(60, 1, 100_000)
     local_episodes: int = ranged(16, 1, 10_000)  # side by side for each target
     local_batch: int = ranged(32, 1, 100_000)  # transitions of one update of each agent
@@ -136,10 +131,6 @@ class ReLAXConfig:
                         f"{f' from {low:g}' if isfinite(low) else ''}{f' to {high:g}' if isfinite(high) else ''}."
                     )
 
-    def is_set(self, *names: str) -> bool:
-        """Whether one of these settings is not what it is by default."""
-        return any(getattr(self, setting.name) != setting.default for setting in fields(self) if setting.name in names)
-
     @classmethod
     def paper(cls) -> "ReLAXConfig":
         """The letter of the paper: signed actions, its reward, printed curiosity, training rows as starts.
@@ -149,19 +140,21 @@ class ReLAXConfig:
         return cls(
             actions="signed",
             training="model",
-            sight="far",
+            demonstrations=0,
             distance_weight=PAPER_LAMBDA,
+            local_radius=PAPER_RADIUS,
             state_curiosity=1.0,
             action_curiosity=-1.0,
-            steps_of_return=3,
-            parameter_decay=0.0,
+            discount=0.9,
             balanced=False,
-            mixture=0.0,
-            gaussian_share=0.0,
-            start_noise=0.0,
+            made_share=0.0,
             masked_share=0.0,
             bounded_share=0.0,
+            hidden=64,
+            exploration_start=0.5,
+            exploration_end=0.2,
             steps=600,
-            patience=20,  # of 20 validations: it never stops early
+            updates_per_step=6,
+            validate_every=30,
             replay=16_384,  # the last 64 steps: what was new and paid for it long ago is forgotten
         )

@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from relax_plugin.agent.config import ReLAXConfig
-from relax_plugin.arrays import Array, Booleans, Integers
+from relax_plugin.arrays import Array, Booleans, Floats, Integers
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.search.state import Episodes, Observer
 
@@ -65,11 +65,10 @@ class CounterfactualEnv(VectorEnv[Any, Any, Any]):
         after = self.observer.change(before, taken, magnitude)
         barred = ~self.allowed[np.arange(len(taken)), taken]
         after.values[barred], after.used[barred] = before.values[barred], before.used[barred]
-        after = replace(after, answer=self.blackbox.ask(after.values))
+        answer = self.blackbox.ask(after.values, mark_refused=True)
+        after = replace(after, answer=answer.where_refused(before.answer))
         met = after.goal.met(after.answer)
-        distance = self.observer.space.distance
-        farther = distance(after.values, after.start) - distance(before.values, before.start)
-        reward = met - self.config.distance_weight * farther  # ReLAX §4.1.4: 1 - λ(d_t - d_{t-1}) once the goal is met
+        reward = reward_of(self.observer, self.config, before, after)
         closed = before.goal.gap(before.answer) - after.goal.gap(after.answer)
         allowed = self.observer.allowed(after)
         over = ~met & ((after.left <= 0) | ~allowed.any(axis=1))
@@ -99,8 +98,14 @@ class CounterfactualEnv(VectorEnv[Any, Any, Any]):
         return group * share + self.rng.integers(0, share, size=len(instances))
 
 
+def reward_of(observer: Observer, config: ReLAXConfig, before: Episodes, after: Episodes) -> Floats:
+    """ReLAX §4.1.4: -λ(d_t - d_{t-1}), and 1 more once the goal is met."""
+    distance = observer.space.distance
+    farther = distance(after.values, after.start) - distance(before.values, before.start)
+    return np.asarray(after.goal.met(after.answer) - config.distance_weight * farther)
+
+
 def _replaced(episodes: Episodes, done: Booleans, fresh: Episodes) -> Episodes:
-    """The episodes with the finished ones exchanged for fresh ones."""
     order = np.arange(len(done))
     order[done] = len(done) + np.arange(int(done.sum()))
 

@@ -4,20 +4,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.agent.environment import CounterfactualEnv
 from relax_plugin.agent.pdqn import Agent
+from relax_plugin.agent.policy import Weights
 from relax_plugin.agent.starts import around
 from relax_plugin.agent.training import train
 from relax_plugin.arrays import Booleans, Values
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import Solver
-from relax_plugin.search.refine import refine
+from relax_plugin.search.polish import refine
 from relax_plugin.search.state import Episodes, Observer
+from relax_plugin.surrogate.layers import one_thread
 
-RADIUS = 1.0  # of the ball around a query, L2 in standard deviations
 TARGETS_SIDE_BY_SIDE = 64  # agents trained in one ensemble; bounds the memory
 
 
@@ -29,7 +29,7 @@ class LocalSolver:
     """
 
     globally: Solver
-    weights: dict[str, Tensor] | None
+    weights: Weights | None
     observer: Observer
     config: ReLAXConfig
     seed: int
@@ -54,7 +54,7 @@ class LocalSolver:
 
 
 def explain_locally(
-    problem: Problem, observer: Observer, config: ReLAXConfig, weights: dict[str, Tensor] | None, seed: int
+    problem: Problem, observer: Observer, config: ReLAXConfig, weights: Weights | None, seed: int
 ) -> tuple[Values, Booleans]:
     """The best valid counterfactual seen while fine-tuning one agent on each query, and whether there is one.
 
@@ -67,7 +67,7 @@ def explain_locally(
 
 
 def _train_ensemble(
-    problem: Problem, observer: Observer, config: ReLAXConfig, weights: dict[str, Tensor] | None, seed: int
+    problem: Problem, observer: Observer, config: ReLAXConfig, weights: Weights | None, seed: int
 ) -> tuple[Values, Booleans]:
     rng = np.random.default_rng(seed)
     starts = _starts_around(problem, config, rng)
@@ -85,12 +85,13 @@ def _train_ensemble(
     )
     env = CounterfactualEnv(starts, observer, problem.blackbox, local, width, groups=len(problem))
     inputs = observer.observe(starts.take(slice(0, 1))).shape[1]
-    agent = Agent(inputs, len(observer.actions), local, seed, members=len(problem))
+    agent = Agent(inputs, observer, local, seed, members=len(problem))
     if weights is not None:
         agent.load_weights(weights)
     best = BestSeen(problem, config.local_episodes)
     asked = problem.blackbox.rows_asked
-    history = train(env, agent, local, rng, watch=best.watch)
+    with one_thread():
+        history = train(env, agent, local, rng, watch=best.watch)
     if history.stopped == "interrupted":  # the caller wants out of `explain`, not out of one ensemble
         raise KeyboardInterrupt
     every = np.arange(len(problem))
@@ -99,11 +100,11 @@ def _train_ensemble(
 
 
 def _starts_around(problem: Problem, config: ReLAXConfig, rng: np.random.Generator) -> Episodes:
-    """For each query itself and points within L2 distance 1 of it, half and half, under the query's own goal."""
+    """For each query itself and points around it (§4.4), half and half, under the query's own goal."""
     count = config.local_episodes
     owner = np.repeat(np.arange(len(problem)), count)
     limits = problem.limits.take(owner)
-    points = around(problem.start, problem.space, limits, RADIUS, count, rng)
+    points = around(problem.start, problem.space, limits, config.local_radius, count, rng)
     itself = np.tile(np.arange(count) < count // 2, len(problem))
     goal = problem.goal.take(owner)
     points[itself] = problem.start[owner[itself]]

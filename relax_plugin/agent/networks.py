@@ -1,4 +1,4 @@
-"""The two networks of P-DQN (§4.2), for one agent or for many side by side.
+"""The two networks of P-DQN (§4.2), for one agent or for many side by side; `policy.py` computes the same in numpy.
 
 Members: one for ReLAX-Global, one a target for ReLAX-Local.
 """
@@ -8,9 +8,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from relax_plugin.world_model.layers import MemberLinear, trunk
-
-CODE = 4  # numbers by which the state describes one action to its value head
+from relax_plugin.agent.policy import CODE, LEAST_ROOM
+from relax_plugin.search.state import Observer
+from relax_plugin.surrogate.layers import MemberLinear, trunk
 
 
 class QNetwork(nn.Module):
@@ -60,22 +60,49 @@ def _value(codes: Tensor, parameters: Tensor, effect: Tensor, readout: Tensor) -
 
 
 class ParameterNetwork(nn.Module):
-    """v_k(s) for every action: a share of the way to the bound, or of the feature's range for signed actions."""
+    """v_k(s) for every action: for signed actions a share of the feature's range, squashed by tanh.
 
-    def __init__(
-        self, members: int, inputs: int, actions: int, hidden: int, signed: bool, generator: torch.Generator
-    ) -> None:
+    Of a directional action the network says where its number goes, in standard deviations, which is the same for many
+    states; v_k is the share of the way to the bound that leads there.
+    """
+
+    def __init__(self, members: int, inputs: int, observer: Observer, hidden: int, generator: torch.Generator) -> None:
         super().__init__()
-        self.signed = signed
+        actions = observer.actions
+        self.signed = actions.style == "signed"
         self.trunk = trunk(members, inputs, hidden, generator)
-        self.output = MemberLinear(members, hidden, actions, generator)
+        self.output = MemberLinear(members, hidden, len(actions), generator, gain=1.0 if self.signed else 0.1)
+        self.sign = torch.from_numpy(actions.sign.astype("float32"))
+        self.here, self.room = (torch.from_numpy(place) for place in observer.landmarks())
+        if not self.signed:
+            nn.init.zeros_(self.output.bias)
+            self.output.bias.data += self.sign  # at first one standard deviation from the mean
 
     def forward(self, states: Tensor) -> Tensor:
-        return self.squash(self.raw(states))
+        return self.squash(self.raw(states), states)
 
     def raw(self, states: Tensor) -> Tensor:
-        """The parameters before they are squashed into their range."""
+        """What the network itself says: destinations, or parameters before they are squashed."""
         return torch.as_tensor(self.output(self.trunk(states)))
 
-    def squash(self, raw: Tensor) -> Tensor:
-        return torch.tanh(raw) if self.signed else torch.sigmoid(raw + 1.0)
+    def squash(self, raw: Tensor, states: Tensor) -> Tensor:
+        """The parameters v_k."""
+        if self.signed:
+            return torch.tanh(raw)
+        return (self.way(raw, states) / states[..., self.room].clamp(min=LEAST_ROOM)).clamp(0.0, 1.0)
+
+    def way(self, raw: Tensor, states: Tensor) -> Tensor:
+        """How far a directional action goes, in standard deviations."""
+        return self.sign * (raw - states[..., self.here])
+
+    def shortfall(self, raw: Tensor, states: Tensor, actions: Tensor, parameters: Tensor) -> Tensor:
+        """By how much the network goes less far than these parameters of the actions taken (members, batch)."""
+
+        def of(values: Tensor) -> Tensor:
+            return values.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+
+        if self.signed:
+            return (parameters - of(torch.tanh(raw))) * parameters.sign()
+        return (parameters * of(states[..., self.room]) - of(self.way(raw, states))) * of(
+            self.sign.abs().expand_as(raw)
+        )

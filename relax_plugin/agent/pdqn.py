@@ -10,30 +10,32 @@ from torch import Tensor
 from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.agent.curiosity import RandomNetworkDistillation, action_inputs
 from relax_plugin.agent.networks import ParameterNetwork, QNetwork
+from relax_plugin.agent.policy import Policy, Weights
 from relax_plugin.agent.replay import Transitions
-from relax_plugin.arrays import Booleans, Floats, Integers
-from relax_plugin.world_model.layers import Adam
+from relax_plugin.arrays import Array, Booleans, Floats, Integers
+from relax_plugin.search.state import Observer
+from relax_plugin.surrogate.layers import Adam
 
 PARAMETER_NOISE = 0.2  # standard deviation of the noise on magnitudes, times ε
+HEAT = 0.1  # difference of Q-values that makes an action e times as likely, where a demonstration is imitated
+QUANTILE = 0.92  # of the demonstrated magnitudes that is aimed at: falling short costs a whole further change
+ROUND = 0.1  # standard deviations from its target within which the quantile loss is quadratic
 
 
 class Agent:
     """Q-network and parameter network with their targets; `members` independent agents in one.
 
-    Parameters
+    Attributes
     ----------
-    inputs, actions : int
-        Numbers in a state, discrete actions.
-    config : ReLAXConfig
-    seed, members : int
+    policy : Policy
+        What the networks say just now, in numpy.
     """
 
-    def __init__(self, inputs: int, actions: int, config: ReLAXConfig, seed: int, members: int = 1) -> None:
-        self.inputs, self.actions, self.members, self.config = inputs, actions, members, config
+    def __init__(self, inputs: int, observer: Observer, config: ReLAXConfig, seed: int, members: int = 1) -> None:
+        self.inputs, self.actions, self.members, self.config = inputs, len(observer.actions), members, config
         generator = torch.Generator().manual_seed(int(seed))
-        signed = config.actions == "signed"
-        self.q = QNetwork(members, inputs, actions, config.hidden, generator)
-        self.parameters = ParameterNetwork(members, inputs, actions, config.hidden, signed, generator)
+        self.q = QNetwork(members, inputs, self.actions, config.hidden, generator)
+        self.parameters = ParameterNetwork(members, inputs, observer, config.hidden, generator)
         self.target_q, self.target_parameters = copy.deepcopy(self.q), copy.deepcopy(self.parameters)
         for network in (self.target_q, self.target_parameters):
             network.requires_grad_(False)
@@ -41,33 +43,26 @@ class Agent:
         self.followers: list[Tensor] = [*self.target_q.parameters(), *self.target_parameters.parameters()]
         self.state_weight, self.action_weight = config.state_curiosity, config.action_curiosity
         self.state_novelty = RandomNetworkDistillation(members, inputs, config.hidden, generator)
-        self.action_novelty = RandomNetworkDistillation(members, inputs + 2 * actions, config.hidden, generator)
+        self.action_novelty = RandomNetworkDistillation(members, inputs + 2 * self.actions, config.hidden, generator)
         trained = [self.q, self.parameters]
         trained += [self.state_novelty.predictor] if self.state_weight else []
         trained += [self.action_novelty.predictor] if self.action_weight else []
         self.weights = [weight for network in trained for weight in network.parameters()]
         self.optimizer = Adam(self.weights, config.learning_rate)
-
-    @torch.no_grad()
-    def evaluate(self, states: Any, allowed: Booleans) -> tuple[Floats, Floats]:
-        """Q-values (-inf where not allowed) and parameters of all actions, for flat batches (members * rows, ...)."""
-        tensor = torch.as_tensor(states).view(self.members, -1, self.inputs)
-        parameters = self.parameters(tensor)
-        q = self.q(tensor, parameters).view(-1, self.actions).numpy()
-        return np.where(allowed, q, -np.inf), parameters.view(-1, self.actions).numpy().astype(np.float64)
+        self.policy = Policy(self._shared(), observer)
 
     def act(
         self, states: Any, allowed: Booleans, exploration: float, rng: np.random.Generator
     ) -> tuple[Integers, Floats]:
         """ε-greedy over discrete actions, Gaussian noise on their parameters (Algorithm 1, lines 13 and 14)."""
-        q, parameters = self.evaluate(states, allowed)
+        q, parameters = self.policy.evaluate(states, allowed)
         rows = np.arange(len(q))
         taken = q.argmax(axis=1)
         at_random = rng.random(len(q)) < exploration
         lottery = np.where(allowed, rng.random(q.shape), -1.0).argmax(axis=1)
         taken = np.where(at_random, lottery, taken)
         magnitude = parameters[rows, taken] + PARAMETER_NOISE * exploration * rng.standard_normal(len(q))
-        low = -1.0 if self.config.actions == "signed" else 0.0
+        low = -1.0 if self.policy.signed else 0.0
         uniform = rng.uniform(low, 1.0, len(q))
         magnitude = np.where(at_random & (rng.random(len(q)) < 0.5), uniform, magnitude)
         return taken, np.clip(magnitude, low, 1.0)
@@ -87,26 +82,40 @@ class Agent:
             best: Tensor = next_q.masked_fill(~batch.next_allowed, -torch.inf).amax(-1)  # -inf where no action is left
             target = batch.returns + batch.discounts * best.nan_to_num(neginf=0.0)
         codes = self.q.codes(batch.states)
-        td_error = target - self.q.taken(codes, batch.actions, batch.parameters)
+        taken = self.q.taken(codes, batch.actions, batch.parameters)
+        td_error = target - taken
         # Huber: a few misjudged steps must not throw the network. Members are independent: sum over them.
         errors = torch.nn.functional.huber_loss(td_error, torch.zeros_like(td_error), reduction="none")
         q_loss = (batch.weights * errors).mean(1).sum()
         raw = self.parameters.raw(batch.states)
-        parameters = self.parameters.squash(raw)
-        potential = self.q.head(codes, parameters, frozen=True)
-        policy_loss = -(potential * batch.allowed).sum(-1).mean(1).sum()  # ReLAX §4.2: -Σ_k Q(s, k, v_k(s))
-        # A squashed parameter at its end has no gradient to come back: keep it from going there for nothing.
-        policy_loss = policy_loss + self.config.parameter_decay * (raw.square() * batch.allowed).sum(-1).mean(1).sum()
+        parameters = self.parameters.squash(raw, batch.states)
+        if batch.demonstrated.any():  # an addition to the paper: demonstrations tell the parameters, in place of L_π
+            scores = self.q.head(codes, parameters.detach())
+            shortfall = self.parameters.shortfall(raw, batch.states, batch.actions, batch.parameters)
+            policy_loss = self._imitation_loss(batch, scores, taken, shortfall)
+        else:
+            potential = self.q.head(codes, parameters, frozen=True)
+            policy_loss = -(potential * batch.allowed).sum(-1).mean(1).sum()  # ReLAX §4.2: -Σ_k Q(s, k, v_k(s))
         loss = q_loss + policy_loss + self._curiosity_loss(batch, parameters)
         self.optimizer.descend(loss)
         self._follow()
         return td_error.detach().numpy().astype(np.float64)
 
+    def _imitation_loss(self, batch: Transitions, scores: Tensor, taken: Tensor, shortfall: Tensor) -> Tensor:
+        """Demonstrated actions shall have the highest Q, and go as far: cross-entropy and a quantile loss."""
+        scores = scores.scatter(-1, batch.actions.unsqueeze(-1), taken.unsqueeze(-1)) / HEAT
+        likely = torch.log_softmax(scores.masked_fill(~batch.allowed, -1e9), -1)
+        missed = -likely.gather(-1, batch.actions.unsqueeze(-1)).squeeze(-1) * HEAT
+        distance = shortfall.abs()
+        bent = torch.where(distance < ROUND, distance.square() / (2 * ROUND), distance - ROUND / 2)
+        pinball = torch.where(shortfall > 0, QUANTILE, 1 - QUANTILE) * bent
+        return (batch.demonstrated * (missed + pinball)).mean(1).sum()
+
     def _curiosity_loss(self, batch: Transitions, parameters: Tensor) -> Tensor:
         """ReLAX §4.3: the predictors imitate, and the policy is drawn to parameters that are new."""
         loss = torch.zeros(())
-        if self.state_weight:
-            loss = loss + self.state_novelty.loss(batch.states)
+        if self.state_weight:  # of the states reached too: the last ones of episodes are nothing else
+            loss = loss + self.state_novelty.loss(torch.cat([batch.states, batch.next_states], 1))
         if self.action_weight:
             taken = action_inputs(batch.states, batch.actions, batch.parameters, self.actions)
             loss = loss + self.action_novelty.loss(taken)
@@ -117,23 +126,21 @@ class Agent:
         return loss
 
     def _follow(self) -> None:
-        """Target networks follow slowly."""
         with torch.no_grad():
             torch._foreach_lerp_(self.followers, self.leaders, self.config.target_rate)
 
-    # Weights as plain tensors: for the best so far, for Local, for files.
-
-    def weights_by_name(self) -> dict[str, Tensor]:
+    def _shared(self) -> dict[str, Array]:
+        """The weights as arrays, which change as the networks learn."""
         networks = {"q": self.q, "parameters": self.parameters}
-        return {f"{n}.{k}": t.detach().clone() for n, net in networks.items() for k, t in net.state_dict().items()}
+        return {f"{n}.{k}": t.detach().numpy() for n, net in networks.items() for k, t in net.state_dict().items()}
 
-    def load_weights(self, weights: dict[str, Tensor]) -> None:
+    def copied_weights(self) -> dict[str, Array]:
+        """The weights as they are now."""
+        return {name: weight.copy() for name, weight in self.policy.weights.items()}
+
+    def load_weights(self, weights: Weights) -> None:
         """Take over weights, those of one agent being handed to every member."""
-        for prefix, networks in (
-            ("q", (self.q, self.target_q)),
-            ("parameters", (self.parameters, self.target_parameters)),
-        ):
-            own = {k[len(prefix) + 1 :]: t for k, t in weights.items() if k.startswith(f"{prefix}.")}
-            own = {k: t.expand(self.members, *t.shape[1:]) if len(t) == 1 else t for k, t in own.items()}
-            for network in networks:
-                network.load_state_dict(own)
+        for name, weight in weights.items():
+            self.policy.weights[name][...] = weight
+        self.target_q.load_state_dict(self.q.state_dict())
+        self.target_parameters.load_state_dict(self.parameters.state_dict())

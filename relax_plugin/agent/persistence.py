@@ -6,8 +6,6 @@ size is made, and every number is looked at. Whatever is wrong is a `SavedFileEr
 
 import hashlib
 import json
-import os
-import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -15,64 +13,60 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.numpy import save_file
 
 from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.agent.history import ROW_OF_HISTORY, History
-from relax_plugin.agent.kept_rows import middle_row, read_rows, written_rows
-from relax_plugin.agent.pdqn import Agent
-from relax_plugin.arrays import Values
+from relax_plugin.agent.policy import Policy, weight_shapes
+from relax_plugin.answers import Answer
+from relax_plugin.arrays import Array, Values
 from relax_plugin.base import real_number, whole_number
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.errors import InputError, ReLAXError, SavedFileError
 from relax_plugin.features import FeatureSpace
+from relax_plugin.files import replacing
 from relax_plugin.goal import Goal
+from relax_plugin.other_models import check_models
+from relax_plugin.plausibility import Plausibility, Plausible, TrainingRows
 from relax_plugin.readers import make_reader
 from relax_plugin.search.actions import ActionTable
-from relax_plugin.search.greedy import Moves
+from relax_plugin.search.moves import Moves
+from relax_plugin.search.neighbours import AnsweredRows, Neighbours
 from relax_plugin.search.state import Observer
-from relax_plugin.wishes.further_models import check_models
-from relax_plugin.wishes.plausibility import Plausibility, Plausible, TrainingRows
-from relax_plugin.world_model.model import Agreement, WorldModel
+from relax_plugin.table.plain_cells import from_plain, to_plain
+from relax_plugin.table.vocabulary import Foreign
 
 if TYPE_CHECKING:
     from relax_plugin.agent.explainer import ReLAX
+    from relax_plugin.surrogate.model import SurrogateModel
 
 FORMAT = "relax_plugin.ReLAX"
-# 2 added the world model, 3 a checksum; 4, 7, 8 have other settings; 5 added training rows, 6 trees, 9 cells, 10 how
-# many further models there were.
-VERSION = 10
+VERSION = 12  # agents that predict where a number goes
 ASKED_ROWS = 32  # training rows of a file that the given model is asked about when it is read
-WORLD = "world."  # begins the names of the world model's tensors
-KINDS_OF_NUMBERS = frozenset({"torch.float32", "torch.float64", "torch.int64", "torch.uint8"})
-PLAIN_PARAMETERS = (
-    *("variant", "effort", "max_changes", "rows_per_instance", "fallback", "rescue_rows", "seed", "progress"),
-    "objective",
-)
+SURROGATE = "surrogate."  # begins the names of the surrogate model's arrays
+KINDS_OF_NUMBERS = frozenset({"float32", "float64", "int64", "uint8"})
+PLAIN_PARAMETERS = ("variant", "effort", "max_changes", "max_queries", "seconds", "seed", "progress", "objective")
 
 Explainer = TypeVar("Explainer", bound="ReLAX")
-Tensors = dict[str, torch.Tensor]
+Arrays = dict[str, Array]
 
 
-def save_explainer(explainer: "ReLAX", path: Path) -> None:
-    """Write to a temporary name and rename, so that a file is whole or not there."""
-    blackbox = explainer.blackbox_
-    kept = len(explainer.neighbours_) if explainer.fallback else 0  # training rows serve the rescue alone
-    rows, cells = written_rows(explainer.space_, explainer.neighbours_.rows[:kept])
-    header = {
+def save_explainer(explainer: "ReLAX", path: Path, training_rows: bool) -> None:
+    """Write the file whole or not at all."""
+    blackbox, surrogate, observer = explainer.blackbox_, explainer.surrogate_, explainer.observer_
+    cells = _carried_cells(explainer.space_)
+    header: dict[str, Any] = {
         "version": VERSION,
         "parameters": {name: getattr(explainer, name) for name in PLAIN_PARAMETERS},
         "plausible": _written(explainer.plausible),
         "further_models": len(tuple(explainer.also)),
         "config": asdict(explainer.config_),
-        "goal": explainer.goal_.to_dict(),
+        "goal": None if explainer.goal_ is None else explainer.goal_.to_dict(),
         "space": explainer.space_.to_dict(),
-        "cells": cells,
-        "inputs": explainer.agent_.inputs,
-        "gap_scale": explainer.observer_.gap_scale,
-        "changes": explainer.observer_.max_changes,
+        "cells": {str(j): cell for j, (_, cell) in cells.items()},
+        "gap_scale": observer.gap_scale,
+        "changes": observer.max_changes,
         "model": {
             "task": blackbox.task,
             "has_scores": blackbox.has_scores,
@@ -87,28 +81,93 @@ def save_explainer(explainer: "ReLAX", path: Path) -> None:
         "history": explainer.history_.rows,
         "stopped": explainer.history_.stopped,
         "training": explainer.training_,
-        "agreement": None if explainer.world_model_ is None else asdict(explainer.world_model_.agreement),
+        "agreement": None if surrogate is None else asdict(surrogate.agreement),
     }
-    tensors = explainer.agent_.weights_by_name()
-    if explainer.world_model_ is not None:
-        world = explainer.world_model_.weights_by_name()
-        tensors |= {f"{WORLD}{name}": weight for name, weight in world.items()}
-    tensors["moves.feature"] = torch.from_numpy(explainer.moves_.feature)
-    tensors["moves.value"] = torch.from_numpy(explainer.moves_.value)
-    tensors["neighbours"] = torch.from_numpy(rows)
+    arrays = {f"agent.{name}": weight for name, weight in explainer.agent_.weights.items()}
+    if surrogate is not None:
+        arrays |= {f"{SURROGATE}{name}": np.asarray(weight) for name, weight in surrogate.weights_by_name().items()}
+    arrays |= {"moves.feature": explainer.moves_.feature, "moves.value": explainer.moves_.value}
+    arrays |= {"moved": observer.actions.moved, "natural": explainer.natural_}
+    arrays |= _written_rows(explainer.space_, explainer.answered_, cells, training_rows)
+    arrays = {name: np.array(array, order="C") for name, array in arrays.items()}
     text = json.dumps(header, default=_plain)
-    metadata = {"format": FORMAT, "header": text, "sha256": _checksum(text, tensors)}
-    _write(path, lambda temporary: save_file(tensors, temporary, metadata=metadata))
+    metadata = {"format": FORMAT, "header": text, "sha256": _checksum(text, arrays)}
+    _write(path, lambda temporary: save_file(arrays, temporary, metadata=metadata))
+
+
+def _carried_cells(space: FeatureSpace) -> dict[int, tuple[int, Any]]:
+    """Of each carried column the first cell that a file can hold, and its place: the model is asked with it.
+
+    The other cells are left out, since no counterfactual changes such a column.
+    """
+    cells: dict[int, tuple[int, Any]] = {}
+    for j, feature in enumerate(space.features):
+        refusal = None
+        for place, cell in enumerate(space.foreign_cells(j) if feature.carried else ()):
+            try:
+                cells[j] = (place, to_plain(cell, feature.name))
+                break
+            except InputError as error:
+                refusal = error
+        if refusal is not None and j not in cells:
+            raise refusal
+    return cells
+
+
+def _written_rows(
+    space: FeatureSpace, answered: AnsweredRows, cells: dict[int, tuple[int, Any]], training_rows: bool
+) -> Arrays:
+    """The training rows that counterfactuals are made of, and their answers; none with a cell that is no category."""
+    rows, answers = answered.neighbours.rows.copy(), answered.answers
+    categories = np.diff(space.category_offsets)
+    for j in cells:
+        rows[:, j] = categories[j]
+    carried = np.isin(np.arange(len(space)), list(cells))
+    foreign = space.is_categorical & ~carried & (rows >= categories)
+    kept = np.flatnonzero(~foreign.any(axis=1) & answered.known & answers.answered)[: None if training_rows else 0]
+    own = {"rows": rows[kept], "answers.output": answers.output[kept]}
+    return own if answers.scores is None else own | {"answers.scores": answers.scores[kept]}
+
+
+def _with_cells(space: FeatureSpace, cells: dict[str, Any]) -> FeatureSpace:
+    carried = {j for j, feature in enumerate(space.features) if feature.carried}
+    if {int(j) for j in cells} - carried:
+        raise InputError(f"the cells {sorted(cells)} are not those of the columns that are carried.")
+    return space.knowing({int(j): Foreign.of([from_plain(cell)]) for j, cell in cells.items()})
+
+
+def _training_rows(space: FeatureSpace, rows: Array) -> Values:
+    """The training rows of a file, which may hold anything."""
+    if rows.ndim != 2 or rows.shape[1] != len(space) or rows.dtype != np.float64 or not np.isfinite(rows).all():
+        raise InputError(f"the training rows have shape {rows.shape}, or are not finite numbers.")
+    counts = np.diff(space.category_offsets) + [len(space.foreign_cells(j)) for j in range(len(space))]
+    codes, most = rows[:, space.is_categorical], counts[space.is_categorical]
+    if not ((codes >= 0) & (codes < most) & (codes == np.round(codes))).all():
+        raise InputError("a training row has a category that there cannot be.")
+    return rows
+
+
+def _answers(explainer: "ReLAX", neighbours: Neighbours, arrays: Arrays) -> AnsweredRows:
+    """What the model said to the training rows of a file."""
+    rows, classes = len(neighbours), explainer.blackbox_.classes
+    answered, scores = AnsweredRows(neighbours), None
+    output = _of_shape(arrays, "answers.output", np.float64, (rows,))
+    if "answers.scores" in arrays:
+        scores = _of_shape(arrays, "answers.scores", np.float64, (rows, 0 if classes is None else len(classes)))
+    if classes is not None and not ((output == np.round(output)) & (output >= -1) & (output < len(classes))).all():
+        raise InputError("the answers to the training rows are none of the model's classes.")
+    answered.answers, answered.known[:] = Answer(output, scores), True
+    return answered
 
 
 def load_explainer(cls: type[Explainer], path: Path, model: Any, also: Sequence[Any]) -> Explainer:
     """A fitted explainer from a file, checked against the model it is given."""
-    header, tensors = _read(path)
+    header, arrays = _read(path)
     check_models(also)
     if not isinstance(model, BlackBox):
         make_reader(model, "auto")  # refuses what is no model, whatever the file says
     try:
-        explainer = _restored(cls, header, tensors, model)
+        explainer = _restored(cls, header, arrays, model)
         explainer.also = also
         missing = whole_number("further_models", header["further_models"], 0) if not also else 0
     except InputError as error:
@@ -127,29 +186,25 @@ def load_explainer(cls: type[Explainer], path: Path, model: Any, also: Sequence[
 
 
 def _write(path: Path, write: Callable[[Path], None]) -> None:
-    temporary = path.parent / f".{os.getpid()}-{threading.get_ident()}.tmp"
     try:
         if not path.parent.is_dir():
             raise SavedFileError(f"there is no folder {path.parent} to save {path.name!r} in.")
-        try:
+        with replacing(path) as temporary:
             write(temporary)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
     except SavedFileError:
         raise
     except (OSError, SafetensorError, ValueError) as error:
         raise SavedFileError(f"{str(path)!r} cannot be written: {error}.") from error
 
 
-def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
+def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
     try:
         if not path.is_file():
             raise SavedFileError(f"there is no file {path}.")
-        with safe_open(path, framework="pt") as file:
+        with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError, ValueError) as error:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
         if isinstance(error, SavedFileError):
             raise
         raise SavedFileError(f"{str(path)!r} is no safetensors file, or it is cut off: {error}.") from error
@@ -161,102 +216,109 @@ def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise SavedFileError(f"the header of {path} is damaged: {type(error).__name__} {error}.") from error
     if version != VERSION:
-        raise SavedFileError(f"{path} has version {version!r}; this package reads {VERSION}: fit and save it again.")
-    foreign = {str(tensor.dtype) for tensor in tensors.values()} - KINDS_OF_NUMBERS
+        raise SavedFileError(
+            f"{path} has version {version!r}; this package reads {VERSION}, since agents are trained otherwise now: "
+            "fit and save it again."
+        )
+    foreign = {str(array.dtype) for array in arrays.values()} - KINDS_OF_NUMBERS
     if foreign:
         raise SavedFileError(f"{path} holds {min(foreign)}; only {', '.join(sorted(KINDS_OF_NUMBERS))} belong there.")
-    if metadata.get("sha256") != _checksum(metadata["header"], tensors):
+    if metadata.get("sha256") != _checksum(metadata["header"], arrays):
         raise SavedFileError(f"{path} is damaged: its checksum is not that of its content.")
-    return header, tensors
+    return header, arrays
 
 
-def _checksum(header: str, tensors: Tensors) -> str:
+def _checksum(header: str, arrays: Arrays) -> str:
     total = hashlib.sha256(header.encode())
-    for name in sorted(tensors):
-        tensor = tensors[name].contiguous()
-        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        total.update(tensor.numpy().tobytes())
+    for name in sorted(arrays):
+        total.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
+        total.update(np.ascontiguousarray(arrays[name]).tobytes())
     return total.hexdigest()
 
 
-def _restored(cls: type[Explainer], header: dict[str, Any], tensors: Tensors, model: Any) -> Explainer:
-    space, neighbours = read_rows(
-        FeatureSpace.from_dict(header["space"]), tensors.pop("neighbours").numpy(), header["cells"]
-    )
-    goal = Goal.from_dict(header["goal"])
+def _restored(cls: type[Explainer], header: dict[str, Any], arrays: Arrays, model: Any) -> Explainer:
+    space = _with_cells(FeatureSpace.from_dict(header["space"]), header["cells"])
+    goal = None if header["goal"] is None else Goal.from_dict(header["goal"])
     config = ReLAXConfig(**{name: value for name, value in header["config"].items() if value is not None})
     plausible = header["plausible"]
     plausible = Plausibility(**plausible) if isinstance(plausible, dict) else plausible
     explainer = cls(model, space, goal=goal, config=config, plausible=plausible, **header["parameters"])
     explainer._check_parameters()
-    explainer.space_, explainer.goal_, explainer.config_ = space, goal, config
-    explainer.blackbox_ = _blackbox(model, space, header["model"], neighbours.rows[:ASKED_ROWS])
-    goal.check(explainer.blackbox_)
+    explainer.space_, explainer.config_ = space, config
+    rows = _training_rows(space, arrays.pop("rows"))
+    explainer.blackbox_, known = _blackbox(explainer, space, header["model"], rows[:ASKED_ROWS])
+    explainer._read_trees(known)
+    explainer._bind_goal()
     gap_scale = real_number("gap_scale", header["gap_scale"], np.finfo(np.float64).tiny, np.finfo(np.float64).max)
     changes = int(real_number("changes", whole_number("changes", header["changes"], 1), 1, len(space)))
-    explainer.moves_ = _moves(space, tensors.pop("moves.feature").numpy(), tensors.pop("moves.value").numpy())
-    explainer.neighbours_ = neighbours
-    explainer.training_rows_ = TrainingRows.of(space, explainer.neighbours_.rows)
+    explainer.moves_ = _moves(space, arrays.pop("moves.feature"), arrays.pop("moves.value"))
+    explainer.natural_ = _natural(space, arrays.pop("natural"))
+    explainer.training_rows_ = TrainingRows.of(space, rows)
     explainer.history_ = _history(header["history"], header["stopped"])
     explainer.fit_rows_ = whole_number("fit_rows", header["fit_rows"], 0)
     explainer.fit_seconds_ = real_number("fit_seconds", header["fit_seconds"], 0.0, np.inf)
     explainer.training_ = _text("training", header["training"])
-    explainer.world_model_ = _world_model(explainer.blackbox_, header["agreement"], tensors)
-    moved = None if explainer.world_model_ is None else explainer.world_model_.moved()
-    explainer.observer_ = Observer(space, ActionTable(space, config.actions, moved), changes, gap_scale)
-    if header["inputs"] != explainer.observer_.width(explainer.blackbox_):
-        raise InputError(f"its agent sees {header['inputs']} numbers of a row, which are not those of its space.")
-    explainer.agent_ = _made_if_it_fits(
-        lambda: Agent(header["inputs"], len(explainer.observer_.actions), config, explainer.seed),
-        lambda agent: agent.weights_by_name(),
-        tensors,
-    )
-    explainer.agent_.load_weights(tensors)
+    explainer.surrogate_ = _surrogate(explainer.blackbox_, header["agreement"], arrays)
+    explainer.answered_ = _answers(explainer, Neighbours(rows), arrays)
+    actions = ActionTable(space, config.actions, _moved(space, arrays.pop("moved")))
+    explainer.observer_ = Observer(space, actions, changes, gap_scale)
+    shapes = weight_shapes(explainer.observer_.width(explainer.blackbox_), len(actions), config.hidden)
+    weights = {name: _of_shape(arrays, f"agent.{name}", np.float32, shape) for name, shape in shapes.items()}
+    if arrays:
+        raise InputError(f"it holds {min(arrays)!r}, for which there is no place.")
+    explainer.agent_ = Policy(weights, explainer.observer_)
     return explainer
 
 
-Network = TypeVar("Network")
+def _of_shape(arrays: Arrays, name: str, kind: Any, shape: tuple[int, ...]) -> Array:
+    """An array of finite numbers, taken out of a file's."""
+    array = arrays.pop(name, np.zeros(0))
+    if array.shape != shape or array.dtype != kind or not np.isfinite(array).all():
+        what = f"{array.dtype} of shape {array.shape}"
+        raise InputError(f"finite numbers, {np.dtype(kind)} of shape {shape}, are expected for {name!r}, not {what}.")
+    return array
 
 
-def _made_if_it_fits(make: Callable[[], Network], weights: Callable[[Network], Tensors], tensors: Tensors) -> Network:
-    """What `make` makes, if its weights are of the sizes and kinds of these tensors: seen without making them."""
-    with torch.device("meta"):
-        expected = {name: (tuple(weight.shape), weight.dtype) for name, weight in weights(make()).items()}
-    for name, (shape, dtype) in expected.items():
-        given = tensors.get(name)
-        if given is None or tuple(given.shape) != shape or given.dtype != dtype or not given.isfinite().all():
-            what = "nothing" if given is None else f"{given.dtype} of shape {tuple(given.shape)}"
-            raise InputError(f"finite numbers, {dtype} of shape {shape}, are expected for {name!r}, not {what}.")
-    unknown = sorted(set(tensors) - set(expected))
-    if unknown:
-        raise InputError(f"it holds the weights {unknown[0]!r}, for which there is no place.")
-    return make()
-
-
-def _world_model(blackbox: BlackBox, agreement: dict[str, Any] | None, tensors: Tensors) -> WorldModel | None:
-    """The world model of a file, whose tensors are taken out; None if the agent was trained on the model."""
-    own = {name.removeprefix(WORLD): tensors.pop(name) for name in list(tensors) if name.startswith(WORLD)}
+def _surrogate(blackbox: BlackBox, agreement: dict[str, Any] | None, arrays: Arrays) -> "SurrogateModel | None":
+    """The surrogate model of a file, whose arrays are taken out; None if there is none."""
+    own = {name.removeprefix(SURROGATE): arrays.pop(name) for name in list(arrays) if name.startswith(SURROGATE)}
     if agreement is None:
         return None
-    world = WorldModel.restored(blackbox, own)
+    import torch
+
+    from relax_plugin.surrogate.model import Agreement, SurrogateModel
+
+    surrogate = SurrogateModel.restored(blackbox, {name: torch.from_numpy(array) for name, array in own.items()})
     rows = whole_number("rows", agreement["rows"], 0)
     labels, worst, explained = (float(agreement[name]) for name in ("labels", "worst", "explained"))
-    world.agreement = Agreement(labels, worst, explained, rows)
-    return world
+    surrogate.agreement = Agreement(labels, worst, explained, rows)
+    return surrogate
+
+
+def _moved(space: FeatureSpace, features: Array) -> Array:
+    inside = features.ndim == 1 and features.dtype == np.int64 and len(features) > 0
+    if not inside or (np.diff(features, prepend=-1) <= 0).any() or features[-1] >= len(space):
+        raise InputError("the features that the agent moves are none of the space.")
+    return features
 
 
 def _moves(space: FeatureSpace, feature: Any, value: Any) -> Moves:
     whole = feature.dtype == np.int64 and feature.ndim == 1 and ((feature >= 0) & (feature < len(space))).all()
     if not whole or value.dtype != np.float64 or value.shape != feature.shape or np.isnan(value).any():
-        raise InputError("the moves of the rescue are no pairs of a feature and a value.")
+        raise InputError("the moves are no pairs of a feature and a value.")
     codes = value[space.is_categorical[feature]]
     if not (np.isfinite(codes) & (codes == np.round(codes))).all():
-        raise InputError("a move of the rescue chooses a category that there cannot be.")
+        raise InputError("a move chooses a category that there cannot be.")
     return Moves(feature, value)
 
 
+def _natural(space: FeatureSpace, steps: Any) -> Any:
+    if steps.dtype != np.float64 or steps.shape != (len(space),) or not (np.isfinite(steps) & (steps >= 0)).all():
+        raise InputError("the natural steps are not one finite number for each feature.")
+    return steps
+
+
 def _written(plausible: Plausible) -> Any:
-    """What is asked of plausibility, as data."""
     return plausible.to_dict() if isinstance(plausible, Plausibility) else plausible
 
 
@@ -275,13 +337,17 @@ def _text(name: str, value: Any) -> str:
     return value
 
 
-def _blackbox(model: Any, space: FeatureSpace, saved: dict[str, Any], rows: Values) -> BlackBox:
-    """The model as a BlackBox that answers as the one the explainer was fitted to, or a refusal."""
-    blackbox = model.bound_to(space) if isinstance(model, BlackBox) else BlackBox(model, space, task=saved["task"])
+def _blackbox(
+    explainer: "ReLAX", space: FeatureSpace, saved: dict[str, Any], rows: Values
+) -> tuple[BlackBox, tuple[Values, Answer]]:
+    """The model, checked to answer like the one of the file, and some rows with its answers."""
+    explainer._bind_model()
+    blackbox = explainer.blackbox_
     # A few rows show what this model answers, but not how to read it: a logit may look like a probability.
     if saved["gives_probabilities"] is not None and hasattr(blackbox.reader, "gives_probabilities"):
         blackbox.reader.gives_probabilities = bool(saved["gives_probabilities"])
-    blackbox.learn(rows if len(rows) else middle_row(space))  # one row cannot show whether arrays or trees say the same
+    rows = rows if len(rows) else _middle_row(space)  # one row cannot show whether arrays or trees say the same
+    kept, answer = blackbox.learn_answered(rows)
     own = None if blackbox.classes is None else blackbox.classes.tolist()
     if blackbox.task != saved["task"] or blackbox.has_scores != saved["has_scores"]:
         raise SavedFileError("the model answers otherwise than the one this explainer was fitted to; fit a new one.")
@@ -292,7 +358,7 @@ def _blackbox(model: Any, space: FeatureSpace, saved: dict[str, Any], rows: Valu
     blackbox.classes = _classes(saved["classes"])
     blackbox.reader.score_kind, blackbox.strict = saved["score_kind"], saved["strict"]
     blackbox.least_probability = real_number("least_probability", saved["least_probability"], 1e-12, 0.5)
-    return blackbox
+    return blackbox, (rows[kept], answer)
 
 
 def _classes(saved: Any) -> Any:
@@ -309,7 +375,16 @@ def _classes(saved: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A numpy scalar as JSON knows it; what else JSON does not know is an error."""
     if isinstance(value, np.generic):
         return value.item()
     raise SavedFileError(f"{value!r} of type {type(value).__name__} cannot be saved.")
+
+
+def _middle_row(space: FeatureSpace) -> Values:
+    """A row that the model can be asked about: numbers in the middle of their bounds, first categories and cells."""
+    middle = [
+        (float(np.argmax(f.choices)) if f.choices else 0.0) if f.kind == "categorical" else 0.5 * f.low + 0.5 * f.high
+        for f in space.features
+    ]
+    row = np.array([middle], dtype=np.float64)
+    return np.where(space.is_categorical, row, space.limits().round_to_grid(row))

@@ -1,33 +1,98 @@
-"""A policy at work: its path to the goal, what that path is worth, and the trained agent's ranking of actions."""
+"""The policy of an agent as arrays: its networks' answers without torch, its path to the goal, what that is worth."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from relax_plugin.agent.pdqn import Agent
-from relax_plugin.arrays import Booleans, Floats, Values
+from relax_plugin.arrays import Array, Booleans, Floats
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.features import FeatureSpace
-from relax_plugin.problem import Problem, Proposals
-from relax_plugin.search.beam import Ranker
-from relax_plugin.search.refine import refine
-from relax_plugin.search.state import Episodes, Observer
+from relax_plugin.search.state import Episodes, Observer, Ranker
 
-SPARSITY_WEIGHT = 0.02  # of the validation score: validity first, then fewer changes, then shorter ones
-PROXIMITY_WEIGHT = 0.005
+LEAST_ROOM = 1e-6  # standard deviations: what has less room goes all the way
+SPARSITY_WEIGHT = 0.1  # of the validation score: validity first, then fewer changes, then shorter ones
+PROXIMITY_WEIGHT = 0.03
+
+CODE = 4  # numbers by which the state describes one action to its value head
+
+Weights = Mapping[str, Array]
+
+
+def weight_shapes(inputs: int, actions: int, hidden: int) -> dict[str, tuple[int, ...]]:
+    """The weights of one agent by name, and their shapes."""
+    sizes = {"q.coder": (hidden, actions * (1 + CODE)), "parameters.output": (hidden, actions)}
+    for network in ("q", "parameters"):
+        sizes |= {f"{network}.trunk.0": (inputs, hidden), f"{network}.trunk.2": (hidden, hidden)}
+    shapes: dict[str, tuple[int, ...]] = {f"{name}.weight": (1, *size) for name, size in sizes.items()}
+    shapes |= {f"{name}.bias": (1, 1, size[1]) for name, size in sizes.items()}
+    return shapes | dict.fromkeys(("q.effect", "q.readout"), (1, 1, actions, CODE))
+
+
+class Policy:
+    """Q(s, k, v_k) and v_k(s) of one agent, or of many side by side, as `networks.py` defines them.
+
+    Parameters
+    ----------
+    weights : mapping of str to array
+        By the names of the networks' own; every array leads with the agents. They are not copied.
+    observer : Observer
+        Says where a state tells what magnitudes are measured by.
+    """
+
+    def __init__(self, weights: Weights, observer: Observer) -> None:
+        self.weights, self.actions = dict(weights), len(observer.actions)
+        self.signed = observer.actions.style == "signed"
+        self.sign, (self.here, self.room) = observer.actions.sign, observer.landmarks()
+
+    def evaluate(self, states: Any, allowed: Booleans) -> tuple[Floats, Floats]:
+        """Q-values (-inf where not allowed) and magnitudes of all actions, for flat batches (agents * rows, ...)."""
+        w = self.weights
+        agents = len(w["q.effect"])
+        inputs = np.reshape(states, (agents, len(states) // agents, np.shape(states)[-1]))
+        parameters = self._parameters(inputs)
+        codes = self._linear("q.coder", self._trunk("q", inputs))
+        codes = codes.reshape(*codes.shape[:2], self.actions, 1 + CODE)
+        units = np.maximum(codes[..., 1:] + parameters[..., None] * w["q.effect"], 0.0)
+        q = codes[..., 0] + np.einsum("mbak,mak->mba", units, w["q.readout"][:, 0])
+        q, parameters = (part.reshape(-1, self.actions).astype(np.float64) for part in (q, parameters))
+        return np.where(allowed, q, -np.inf), parameters
+
+    def _parameters(self, states: Floats) -> Floats:
+        raw = self._linear("parameters.output", self._trunk("parameters", states))
+        if self.signed:
+            return np.asarray(np.tanh(raw))
+        way = self.sign * (raw - states[..., self.here])
+        return np.asarray(np.clip(way / np.maximum(states[..., self.room], LEAST_ROOM), 0.0, 1.0))
+
+    def _trunk(self, name: str, x: Floats) -> Floats:
+        for layer in (0, 2):
+            x = np.maximum(self._linear(f"{name}.trunk.{layer}", x), 0.0)
+        return x
+
+    def _linear(self, name: str, x: Floats) -> Floats:
+        return np.asarray(x @ self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"])
+
+
+class AgentRanker:
+    """The trained agent as a ranking of actions: Q-values, and the magnitudes it would take."""
+
+    def __init__(self, policy: Policy, observer: Observer) -> None:
+        self.policy, self.observer = policy, observer
+
+    def rank(self, episodes: Episodes) -> tuple[Floats, Floats]:
+        return self.policy.evaluate(self.observer.observe(episodes), self.observer.allowed(episodes))
 
 
 def roll_out(ranker: Ranker, observer: Observer, blackbox: BlackBox, episodes: Episodes) -> tuple[Episodes, Booleans]:
-    """The action ranked first, again and again, to the end of each episode: at most `max_changes` calls of the model.
-
-    By the agent's ranking it is the policy of the paper, by a lookahead's it is a plan that is made anew at each step.
-    """
+    """The action ranked first, again and again, to the end of each episode: at most `max_changes` model calls."""
     met = np.zeros(len(episodes.start), dtype=bool)
     final = episodes.take(np.arange(len(met)))  # a copy: the caller keeps its episodes
     running = np.arange(len(met))
     while len(running):
         part = final.take(running)
-        allowed = observer.allowed(part)
-        able = allowed.any(axis=1) & (part.left > 0)
-        running, part, allowed = running[able], part.take(able), allowed[able]
+        able = observer.allowed(part).any(axis=1) & (part.left > 0)
+        running, part = running[able], part.take(able)
         if len(running) == 0:
             break
         value, magnitude = ranker.rank(part)
@@ -43,24 +108,6 @@ def roll_out(ranker: Ranker, observer: Observer, blackbox: BlackBox, episodes: E
     return final, met
 
 
-def ends_of_paths(
-    ranker: Ranker, observer: Observer, blackbox: BlackBox, episodes: Episodes, first: int
-) -> list[Values]:
-    """Where paths lead that begin with each of the `first` actions ranked highest: (episodes, features) for each."""
-    value, magnitude = ranker.rank(episodes)
-    order = np.argsort(-value, axis=1, kind="stable")[:, :first]
-    rows, ends = np.arange(len(order)), []
-    for taken in order.T:
-        begun = observer.advance(episodes, taken, magnitude[rows, taken], blackbox)
-        open_ = np.flatnonzero(~begun.goal.met(begun.answer))
-        end = begun.values.copy()
-        end[open_] = roll_out(ranker, observer, blackbox, begun.take(open_))[0].values
-        barred = ~np.isfinite(value[rows, taken])
-        end[barred] = episodes.start[barred]
-        ends.append(end)
-    return ends
-
-
 def score(space: FeatureSpace, final: Episodes, met: Booleans) -> dict[str, float]:
     """Validity, sparsity and proximity of a roll-out, and the one number that chooses the best weights."""
     sparsity = (final.values != final.start).sum(axis=1)
@@ -71,30 +118,4 @@ def score(space: FeatureSpace, final: Episodes, met: Booleans) -> dict[str, floa
         "proximity": float(proximity[met].mean()) if met.any() else np.nan,
     }
     cost = SPARSITY_WEIGHT * sparsity + PROXIMITY_WEIGHT * proximity
-    return {**row, "objective": float(np.where(met, 1.0 - cost, 0.0).mean())}
-
-
-def follow(problem: Problem, ranker: Ranker, observer: Observer, stage: str) -> Proposals:
-    """One counterfactual a query: the end of the path, where the stage is "refined" without what can be taken back."""
-    made = Proposals.empty(problem, 1)
-    episodes = Episodes.begin(problem.start, problem.before, problem.goal, problem.limits, problem.max_changes)
-    final, met = roll_out(ranker, observer, problem.blackbox, episodes)
-    problem.charge(np.arange(len(problem)), (episodes.left - final.left) * problem.blackbox.rows_per_question)
-    solved = np.flatnonzero(met)
-    if stage == "refined":
-        final.values[solved] = refine(problem, final.values[solved], solved)
-    made.values[:, 0], made.offered[:, 0] = final.values, met
-    made.stage[solved, 0] = stage
-    return made
-
-
-class AgentRanker:
-    """The trained agent as a ranking of actions: Q-values, and the parameters it would take."""
-
-    exact = False
-
-    def __init__(self, agent: Agent, observer: Observer) -> None:
-        self.agent, self.observer = agent, observer
-
-    def rank(self, episodes: Episodes) -> tuple[Floats, Floats]:
-        return self.agent.evaluate(self.observer.observe(episodes), self.observer.allowed(episodes))
+    return {**row, "objective": float(np.where(met, 1.0 - cost, -0.5).mean())}

@@ -14,12 +14,9 @@ from relax_plugin.base import fitted, whole_number
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.errors import GoalError, InputError, NotFittedError
 from relax_plugin.features import Rows
+from relax_plugin.formatting import six_digits
 from relax_plugin.goal import Goal
-from relax_plugin.results import shown
-from relax_plugin.search.beam import Ranker
-from relax_plugin.search.state import Episodes, Observer
-from relax_plugin.world_model.layers import one_thread
-from relax_plugin.world_model.model import ImaginedBlackBox
+from relax_plugin.search.state import Episodes, Observer, Ranker
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
 DEPTH = 3  # questions one after the other: eight ends are read in a minute
 MOST_STARTS = 2_000  # rows from which the policy is followed
 MOST_CELLS = 20_000_000  # of all states on the way: bounds the memory for wide tables
-MOST_ROWS = 2_000  # that may be asked of the model, where the policy cannot be followed in imagination
+MOST_ROWS = 2_000  # that may be asked of the model, where there is no surrogate model
 LEAST_STARTS = 10  # of which some are set aside
 HELD_OUT = 0.3  # share of the rows that are
 LEAST_DECISIONS = 5  # at an end of the tree
@@ -82,7 +79,7 @@ class PolicyTree:
     reached : float
         Share of them from which the policy meets the goal, by the answers it was followed with.
     rows : int
-        Model rows that were asked for it: none where the policy is followed in imagination.
+        Model evaluations for it: none where the policy is followed on a surrogate model.
     """
 
     root: Node
@@ -101,7 +98,7 @@ class PolicyTree:
     __str__ = to_text
 
     def _worth(self) -> list[str]:
-        followed = f"on the model ({self.rows} rows asked)" if self.rows else "in imagination (no model rows)"
+        followed = f"on the model ({self.rows} evaluations)" if self.rows else "on the surrogate model"
         return [
             f"The policy, followed from {self.starts} rows {followed}: it meets the goal from {self.reached:.0%}.",
             f"The tree names the policy's next action in {self.fidelity:.0%} of {self.held_out} decisions "
@@ -128,14 +125,13 @@ def explained_policy(explainer: "ReLAX", X: Rows | None, goal: Goal | None, dept
     if explainer.variant == "local" and not explainer.config_.pretrained:
         raise NotFittedError("with pretrained=False each row has an agent of its own; fit with variant='global'.")
     if not explainer.history_.rows:
-        raise NotFittedError(
-            "the agent was not trained, so there is no policy to explain; fit with effort='policy'. What fit did: "
-            f"{explainer.training_}."
-        )
-    values = explainer.neighbours_.rows if X is None else explainer.space_.values(X)
+        raise NotFittedError(f"there is no policy to explain: {explainer.training_}.")
+    values = explainer.answered_.neighbours.rows if X is None else explainer.space_.values(X)
     if len(values) == 0:
-        raise InputError("the saved explainer holds no training rows (fallback=False); give policy_tree(X) some rows.")
-    goal = goal or explainer.goal_
+        raise InputError(
+            "the saved explainer holds no training rows (training_rows=False); give policy_tree(X) some rows."
+        )
+    goal = explainer.wanted_goal(goal)
     if not isinstance(goal, Goal):
         raise GoalError(f"goal is {goal!r}; give a Goal, such as Goal.to({goal!r}).")
     if goal.rows is not None:
@@ -146,11 +142,13 @@ def explained_policy(explainer: "ReLAX", X: Rows | None, goal: Goal | None, dept
     rng, most = np.random.default_rng(int(explainer.seed)), explainer._most_changes()
     count = min(MOST_STARTS, MOST_CELLS // (len(explainer.space_) * most))
     world: BlackBox
-    if explainer.world_model_ is None:
+    if explainer.surrogate_ is None:
         world = explainer.blackbox_.for_call()
         count = min(count, MOST_ROWS // (world.rows_per_question * (1 + most)))
     else:
-        world = ImaginedBlackBox(explainer.world_model_)
+        from relax_plugin.surrogate.model import SurrogateBlackBox
+
+        world = SurrogateBlackBox(explainer.surrogate_)
     values = values[rng.permutation(len(values))[: max(count, LEAST_STARTS)]]
     answer = world.ask(values)
     goals = goal.bind(world, answer)
@@ -158,14 +156,23 @@ def explained_policy(explainer: "ReLAX", X: Rows | None, goal: Goal | None, dept
     limits = explainer.space_.limits()
     episodes = Episodes.begin(values[open_], answer.take(open_), goals.take(open_), limits, most)
     ranker = AgentRanker(explainer.agent_, explainer.observer_)
-    with one_thread():
-        return distilled(ranker, explainer.observer_, world, episodes, depth, rng)
+    asked = None if explainer.surrogate_ is None else 0
+    return distilled(ranker, explainer.observer_, world, episodes, depth, rng, asked)
 
 
 def distilled(
-    ranker: Ranker, observer: Observer, blackbox: BlackBox, starts: Episodes, depth: int, rng: np.random.Generator
+    ranker: Ranker,
+    observer: Observer,
+    blackbox: BlackBox,
+    starts: Episodes,
+    depth: int,
+    rng: np.random.Generator,
+    asked: int | None = None,
 ) -> PolicyTree:
-    """The tree of what the best of a ranking of actions does from these starts; some are set aside for its fidelity."""
+    """The tree of what the best of a ranking of actions does from these starts; some are set aside for its fidelity.
+
+    `asked` are the model evaluations, where the black box is not the model.
+    """
     made, questions = followed(ranker, observer, blackbox, starts), questions_of(observer, starts)
     deciding = rng.permutation(np.unique(made.start))
     if len(deciding) < LEAST_STARTS:
@@ -187,7 +194,7 @@ def distilled(
         held_out=len(rest.start),
         starts=len(starts.start),
         reached=float(made.met.sum() / len(starts.start)),
-        rows=0 if isinstance(blackbox, ImaginedBlackBox) else blackbox.rows_asked,
+        rows=blackbox.rows_asked if asked is None else asked,
     )
 
 
@@ -290,7 +297,7 @@ def _node(tree: DecisionTreeClassifier, questions: list[Question], made: Decisio
     action = str(tree.classes_[fitted_tree.value[at, 0].argmax()])
     such = here.take(here.action == action)
     move, to = (np.quantile(column, 0.5, method="inverted_cdf") for column in (such.move, such.to))
-    amount = "" if action.startswith("set ") else f" by {shown(abs(move))}, to {shown(to)}"
+    amount = "" if action.startswith("set ") else f" by {six_digits(abs(move))}, to {six_digits(to)}"
     end = Node(action, amount, len(such.start) / len(here.start), len(here.start))
     if fitted_tree.children_left[at] < 0:
         return end
@@ -301,11 +308,10 @@ def _node(tree: DecisionTreeClassifier, questions: list[Question], made: Decisio
     text, fact = questions[fitted_tree.feature[at]]
     if fact:
         return replace(end, question=text, yes=high, no=low)
-    return replace(end, question=f"{text} at most {shown(float(fitted_tree.threshold[at]))}", yes=low, no=high)
+    return replace(end, question=f"{text} at most {six_digits(float(fitted_tree.threshold[at]))}", yes=low, no=high)
 
 
 def _lines(node: Node) -> Iterator[str]:
-    """A node as text: its question and the branches below it, or what is done."""
     yield node.question + "?" if node.branches else f"{node.told} ({node.support})"
     for answer, branch in node.branches:
         first, *others = _lines(branch)

@@ -7,28 +7,33 @@ import numpy as np
 
 from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.arrays import Booleans, Values
-from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.blackbox import Answer, BlackBox, answered
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
 from relax_plugin.limits import Limits
+from relax_plugin.search.goals import random_goals
 from relax_plugin.search.state import Episodes
-from relax_plugin.world_model.learning import random_goals
-from relax_plugin.world_model.sampling import Mixing, mixtures
+from relax_plugin.surrogate.sampling import Mixing, mixtures
 
 
 def draw_starts(
-    values: Values, blackbox: BlackBox, goal: Goal, max_changes: int, config: ReLAXConfig, rng: np.random.Generator
+    values: Values,
+    blackbox: BlackBox,
+    goal: Goal | None,
+    max_changes: int,
+    config: ReLAXConfig,
+    rng: np.random.Generator,
 ) -> Episodes:
-    """A pool of starts, each asked about once: mixtures of two training rows with noise, and Gaussian rows.
+    """A pool of starts, each asked about once: training rows, and mixtures of two with noise.
 
     Training rows alone generalise worse: on small data the agent would learn them by heart.
     """
     space = blackbox.space
     assert space is not None
-    real = values[rng.permutation(len(values))[: config.start_pool // 4]]
-    made = mixtures(values, space, mixing(config), rng, config.start_pool - len(real))
-    candidates = np.concatenate([real, made])
-    answer = blackbox.ask(candidates)
+    made = round(config.made_share * config.start_pool)
+    real = values[rng.permutation(len(values))[: config.start_pool - made]]
+    candidates = np.concatenate([real, mixtures(values, space, Mixing(), rng, made)])
+    candidates, answer = answered(blackbox, candidates)
     goals = random_goals(goal, blackbox, answer, rng)
     open_ = np.flatnonzero(~goals.met(answer))
     if len(open_) == 0:
@@ -38,11 +43,6 @@ def draw_starts(
     start = candidates[chosen]
     limits = random_limits(space, start, config, rng)
     return Episodes.begin(start, answer.take(chosen), goals.take(chosen), limits, max_changes)
-
-
-def mixing(config: ReLAXConfig) -> Mixing:
-    """How rows like the training rows are made, as the settings say."""
-    return Mixing(config.mixture, config.gaussian_share, config.start_noise)
 
 
 def typical_gap(starts: Episodes) -> float:

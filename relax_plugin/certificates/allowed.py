@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.arrays import Values
+from relax_plugin.asked import Asked
 from relax_plugin.evaluation.rule_texts import RuleText
 from relax_plugin.evaluation.whole_rows import WholeRows
 from relax_plugin.features import FeatureSpace
 from relax_plugin.table.columns import Feature, float_bytes
-from relax_plugin.wishes.asked import Asked
 
 SHORT = 15  # digits of a step that people write; longer ones are no decimals, and rounding is forgiven
 TOLD = {
@@ -25,24 +25,14 @@ TOLD = {
 
 @dataclass(frozen=True)
 class Allowed:
-    """What one feature may become.
-
-    Attributes
-    ----------
-    frozen : bool
-    low, high : float
-        Of a number.
-    codes : tuple of int
-        Of the categories that may be chosen.
-    direction : 1, -1 or 0
-    """
+    """What one feature may become."""
 
     feature: Feature
     frozen: bool
-    low: float
+    low: float  # of a number, as `high`
     high: float
-    codes: tuple[int, ...]
-    direction: int
+    codes: tuple[int, ...]  # of the categories that may be chosen
+    direction: int  # 1, -1 or 0
 
     def fault(self, before: float, after: float) -> str:
         """What is wrong with a changed cell, by its values; "" if nothing is."""
@@ -120,15 +110,7 @@ def on_grid(feature: Feature, number: float) -> bool:
 def faults(
     space: FeatureSpace, asked: Asked | None, rows: tuple[pd.DataFrame, pd.DataFrame], values: tuple[Values, Values]
 ) -> Iterator[str]:
-    """A sentence for everything that an answer breaks.
-
-    Parameters
-    ----------
-    space : FeatureSpace
-    asked : Asked, optional
-    rows : the query and the answer, frames of one row
-    values : the same as values (features,)
-    """
+    """A sentence for everything that an answer breaks; `rows` and `values` are of the query and the answer."""
     start, end = values
     for allowed, before, after in zip(allowed_of(space, asked), map(float, start), map(float, end), strict=True):
         if before != after and (told := allowed.fault(before, after)):

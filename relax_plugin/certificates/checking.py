@@ -14,23 +14,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from relax_plugin.arguments import whole_number
 from relax_plugin.arrays import Values
+from relax_plugin.asked import Asked
 from relax_plugin.certificates.allowed import faults
+from relax_plugin.certificates.description import described
 from relax_plugin.certificates.native import Native, Said, meets
-from relax_plugin.certificates.probes import fingerprint, near, probe_values, same_model
+from relax_plugin.certificates.probes import PROBES, fingerprint, near, same_model
 from relax_plugin.certificates.proving import CLOSE, Question, shown_again
 from relax_plugin.certificates.spaces import ALL, column_dtypes, space_from_plain
 from relax_plugin.certificates.words import CLAIMS, FORMAT, PROVED, SEAL, VERSION, checksum, sentence_of
 from relax_plugin.errors import CertificateError, ReLAXError
 from relax_plugin.evaluation import metrics
 from relax_plugin.features import FeatureSpace, Rows
+from relax_plugin.formatting import BY_BOUNDS, BY_SOLVER
 from relax_plugin.goal import Goal
-from relax_plugin.reading.words import BY_BOUNDS, BY_SOLVER
+from relax_plugin.limits import Limits
+from relax_plugin.parameters import whole_number
+from relax_plugin.proofs.probing import random_values
 from relax_plugin.result_files import table_frame
 from relax_plugin.table.plain_cells import from_plain, to_plain
 from relax_plugin.table.tables import array_dtype, as_array
-from relax_plugin.wishes.asked import Asked
 
 MOST_ROWS = 100_000  # of the model, for a proof
 NOT_RECHECKED = {BY_BOUNDS: "the prover's bounds of the network", BY_SOLVER: "solver's word"}
@@ -39,25 +42,15 @@ MOST_LETTERS = 10_000_000  # of a file that is read as a certificate
 
 @dataclass(frozen=True)
 class Checked:
-    """A certificate that holds.
+    """A certificate that holds."""
 
-    Attributes
-    ----------
-    claim, word : str
-        What it claims, in one word and in a sentence.
-    proved : bool
-        Whether all that it claims was shown again; False where a proof is only recorded.
-    checks : list of str
-        What was looked at.
-    rows : int
-        That the model was asked.
-    """
-
-    claim: str
-    word: str
-    proved: bool
-    checks: list[str] = field(default_factory=list)
-    rows: int = 0
+    claim: str  # in one word
+    word: str  # the claim in a sentence
+    proved: bool  # all that it claims was shown again; False where a proof is only recorded
+    checks: list[str] = field(default_factory=list)  # what was looked at
+    rows: int = 0  # that the model was asked
+    # The query, the counterfactual, the goal, the constraints and the claim, in lines.
+    about: list[str] = field(default_factory=list)
 
 
 def read_certificate(path: Path) -> dict[str, Any]:
@@ -96,11 +89,10 @@ def probed_rows(certificate: Mapping[str, Any]) -> tuple[pd.DataFrame, str]:
         _refuse_unsealed(certificate)
         known = space_from_plain(certificate["space"], certificate["rules"])
         space, start = known.taking_in(_frame(known, certificate["query"], certificate.get("query_dtypes")))
-        return space.frame(space.model_input(probe_values(space, start[0]))), str(certificate["model"]["task"])
+        return space.frame(space.model_input(random_values(space, start[0], PROBES))), str(certificate["model"]["task"])
 
 
 def _refuse_unsealed(certificate: Mapping[str, Any]) -> None:
-    """Refuse what is no certificate, is of another version, or was changed."""
     if not isinstance(certificate, Mapping) or certificate.get("format") != FORMAT:
         raise CertificateError("this is no certificate of Counterfactuals.certificate.")
     if certificate.get("version") != VERSION:
@@ -134,7 +126,26 @@ class _Check:
         query = _frame(known, told["query"], told.get("query_dtypes"))
         self.space, start = known.taking_in(query)
         self.query, self.start = query, start[0]
+        self.limits = self._limits()
         self.native = Native(model, told["model"]["task"])
+
+    def _limits(self) -> Limits:
+        """What the query may become; refused if the constraints are none that a call of `explain` could have had."""
+        asked = self.asked
+        limits = self.space.limits(values=self.start[None, :], **({} if asked is None else vars(asked.constraints)))
+        numbers = ~self.space.is_categorical
+        if (reversed_ := numbers & (limits.low > limits.high)[0]).any():
+            raise CertificateError(f"the bounds of {self.space.names[int(np.argmax(reversed_))]!r} are reversed.")
+        if asked is None:
+            return limits
+        whole_number("max_changes", asked.max_changes, 1)
+        whole_number("further_models", asked.further_models, 0)
+        for name, known in (("objective", ("sparse", "closest")), ("plausible", (None, "prefer", "require"))):
+            if getattr(asked, name) not in known:
+                raise CertificateError(
+                    f"{name} is {getattr(asked, name)!r}; accepted are {', '.join(map(repr, known))}."
+                )
+        return limits
 
     def run(self, most_rows: int) -> Checked:
         claim = self.told["claim"]
@@ -167,28 +178,28 @@ class _Check:
             word_of = next((said for way, said in NOT_RECHECKED.items() if way in str(self.told["shown"])), "")
             checks += [f"not re-checked: {word_of}"] * bool(word_of and not proved)
         checks += self._left_open()
-        return Checked(claim, word, proved, checks, self.native.rows)
+        about = described(self.told, self.space, self.goal, self.asked)
+        return Checked(claim, word, proved, checks, self.native.rows, about)
 
     def _check_model(self) -> None:
-        """Refuse another model than the certificate is about."""
-        said = self.native.ask(self.space.model_input(probe_values(self.space, self.start)))
+        said = self.native.ask(self.space.model_input(random_values(self.space, self.start, PROBES)))
         now = fingerprint(self.native.name, self.native.task, said.labels, said.scores)
         if not same_model(self.told["model"], now):
             raise CertificateError("the model is another one: it does not answer the probe rows of the space as told.")
 
     def _answer(self, what: str, row: pd.DataFrame, name: str, scores: str) -> Said:
-        """The model's answer to a row, which must be what is told."""
         said = self.native.ask(self._rows(row))
         told = from_plain(self.told[name])
-        same = near([told], said.labels) if self.native.task == "regression" else said.labels[0] == told
+        numbers = self.native.task == "regression"
+        same = near(self.told["model"], [told], said.labels) if numbers else said.labels[0] == told
         if not same:
             raise CertificateError(f"the model answers {said.labels[0]!r} to the {what}, but {told!r} is told.")
-        if scores in self.told and (said.scores is None or not near(self.told[scores], said.scores[0])):
+        given = None if said.scores is None else said.scores[0]
+        if scores in self.told and (given is None or not near(self.told["model"], self.told[scores], given)):
             raise CertificateError(f"the model's scores of the {what} are not those told.")
         return said
 
     def _check_answer(self, claim: str, before: Said) -> tuple[int, float]:
-        """How many features the answer changes, and its distance; refused if it is no counterfactual."""
         changed = dict(self.told["answer"])
         if unknown := [name for name in changed if name not in self.space.columns]:
             raise CertificateError(f"its answer has the column {unknown[0]!r}, which the space has not.")
@@ -202,9 +213,7 @@ class _Check:
         said = self._answer("answer", row, "after", "scores_after")
         for fault in faults(space, self.asked, (self.query, row), (self.start, end)):
             raise CertificateError(f"the answer is not allowed: {fault}")
-        constraints = {} if self.asked is None else vars(self.asked.constraints)
-        limits = space.limits(values=self.start[None, :], **constraints)
-        if metrics.violations(space, limits, self.start[None, :], end[None, :])[0]:
+        if metrics.violations(space, self.limits, self.start[None, :], end[None, :])[0]:
             raise CertificateError("the answer is not allowed: the judge counts a constraint that it breaks.")
         if not meets(self.goal, before, said)[0]:
             raise CertificateError(f"the model answers {said.labels[0]!r} to the answer, which does not meet the goal.")
@@ -212,10 +221,11 @@ class _Check:
 
     def _counted(self, claim: str, end: Values) -> tuple[int, float]:
         changes, distance = int(np.count_nonzero(end != self.start)), float(self.told["distance"])
-        if changes != self.told["changes"] or (changes == 0) != (claim == "already"):
-            raise CertificateError(f"the answer changes {changes} features, but {self.told['changes']} are told.")
+        told = self.told["changes"]
+        if type(told) is not int or changes != told or (changes == 0) != (claim == "already"):
+            raise CertificateError(f"the answer changes {changes} features, but {told} are told.")
         cost = self._question(None).cost(end[None, :])[0]
-        if not abs(cost - distance) <= CLOSE * max(1.0, abs(cost)):
+        if not abs(cost - distance) <= CLOSE * abs(cost):
             raise CertificateError(f"the distance of the answer is {cost!r}, but {distance!r} is told.")
         return changes, distance
 
@@ -225,7 +235,6 @@ class _Check:
         return Question(self.space, self.asked, self.goal, self.native, self.model, rows, self.start, said)
 
     def _rows(self, row: pd.DataFrame) -> Rows:
-        """A row in the container that the model knows."""
         if self.space.container == "frame" or "array" not in self.told:
             return row
         return as_array(row, array_dtype(self.told["array"]))
@@ -240,7 +249,6 @@ class _Check:
 
 
 def _asked(data: Mapping[str, Any], goal: dict[str, Any]) -> Asked | None:
-    """The question; what is not written there is as it is by default."""
     if not isinstance(data, Mapping):
         raise CertificateError(f"what was asked is {data!r}; a mapping is needed.")
     if not data:
@@ -250,7 +258,6 @@ def _asked(data: Mapping[str, Any], goal: dict[str, Any]) -> Asked | None:
 
 
 def _frame(space: FeatureSpace, cells: list[Any], dtypes: Any) -> pd.DataFrame:
-    """A row of plain cells, in the dtypes told, or those of the space."""
     if len(cells) != len(space.columns):
         raise CertificateError(f"a row has {len(cells)} cells, but the space has {len(space.columns)} columns.")
     if isinstance(dtypes, dict):

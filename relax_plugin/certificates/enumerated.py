@@ -8,6 +8,7 @@ import numpy as np
 from relax_plugin.arrays import Floats
 from relax_plugin.certificates.allowed import SHORT, Allowed
 from relax_plugin.features import FeatureSpace
+from relax_plugin.proofs.exact import library_of, why_altered
 from relax_plugin.table.columns import Feature, float_bytes
 
 MOST_VALUES = 2_000  # of a number, that are gone through one by one where thresholds would do
@@ -16,15 +17,9 @@ OWN_TREES = ("sklearn.tree.", "sklearn.ensemble._forest", "sklearn.ensemble._gb"
 
 
 def values_of(allowed: Allowed, before: float, cuts: Floats | None) -> tuple[Floats, bool] | None:
-    """What a cell may become other than it is, and whether these are all; None if they cannot be gone through.
+    """What a cell may become other than `before`, and whether these are all; None if they cannot be gone through.
 
-    Parameters
-    ----------
-    allowed : Allowed
-    before : float
-        The query's value.
-    cuts : array, optional
-        The thresholds that the model compares the cell with; None if they are not known.
+    `cuts` are the thresholds that the model compares the cell with; None if they are not known.
     """
     feature = allowed.feature
     if allowed.frozen:
@@ -105,17 +100,20 @@ def thresholds_of(model: Any, space: FeatureSpace) -> list[Floats] | None:
     groups = [feature for feature in space.features if feature.columns or feature.carried]
     if space.derived or groups:
         return None
-    if type(model).__module__.startswith("catboost.") and hasattr(model, "get_borders"):
+    if library_of(model) == "catboost" and hasattr(model, "get_borders") and not why_altered(model):
         return _borders_of(model, space)
-    if not type(model).__module__.startswith(OWN_TREES):
+    if why_altered(model) or not type(model).__module__.startswith(OWN_TREES):
         return None
     first = getattr(model, "init_", None)  # what boosting starts from may look at the row itself
-    if first is not None and not isinstance(first, str) and not type(first).__module__.startswith("sklearn.dummy"):
+    apart = first is not None and not isinstance(first, str)
+    if apart and (why_altered(first) or not type(first).__module__.startswith("sklearn.dummy")):
         return None
     names = getattr(model, "feature_names_in_", None)
     if names is not None and list(names) != list(space.columns):
         return None
     parts = [model] if hasattr(model, "tree_") else list(np.ravel(np.asarray(model.estimators_, dtype=object)))
+    if any(map(why_altered, parts)):
+        return None
     cuts: list[list[Floats]] = [[] for _ in space.columns]
     for part in parts:
         tree = part.tree_
@@ -125,7 +123,6 @@ def thresholds_of(model: Any, space: FeatureSpace) -> list[Floats] | None:
 
 
 def _borders_of(model: Any, space: FeatureSpace) -> list[Floats] | None:
-    """The borders of a CatBoost model of numbers alone."""
     others = (model.get_cat_feature_indices(), model.get_text_feature_indices(), model.get_embedding_feature_indices())
     if any(len(own) for own in others):
         return None

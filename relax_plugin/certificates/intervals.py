@@ -11,18 +11,24 @@ from math import comb
 from typing import Any
 
 import numpy as np
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
-from relax_plugin.arrays import Floats, Values
+from relax_plugin.arrays import Array, Floats, Values
 from relax_plugin.certificates.allowed import Allowed
-from relax_plugin.certificates.native import Said
+from relax_plugin.certificates.native import Native, Said
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
+from relax_plugin.proofs.exact import why_altered
+from relax_plugin.proofs.probing import RANDOM, random_values
 
 MOST_BOXES = 100_000
 CHUNK = 2_048  # boxes looked at side by side
 ROUNDING = 1e-6  # of what is added up: how far from the goal outputs must stay
 NARROWEST = 1e-9  # sides of boxes, as the network sees them
-SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")  # column by column, never falling
+SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)  # column by column, never falling
 
 Part = tuple[Floats, float]  # a linear function of the outputs: coefficients and offset
 
@@ -38,16 +44,17 @@ class Network:
     @classmethod
     def of(cls, model: Any) -> "Network | None":
         """The network that a model is; None if it is none that is known here."""
-        if type(model).__module__.startswith("sklearn.compose.") and hasattr(model, "regressor_"):
+        if why_altered(model):
+            return None
+        if type(model) is TransformedTargetRegressor:
             return cls._scaled_back(cls.of(model.regressor_), model.transformer_)
-        steps = [step for _, step in model.steps] if type(model).__module__ == "sklearn.pipeline" else [model]
-        *scalers, last = steps
-        known = type(last).__module__.startswith("sklearn.neural_network.") and hasattr(last, "coefs_")
-        if not known or last.activation != "relu" or last.out_activation_ not in ("logistic", "softmax", "identity"):
+        *scalers, last = [step for _, step in model.steps] if type(model) is Pipeline else [model]
+        if type(last) not in (MLPClassifier, MLPRegressor) or any(map(why_altered, (*scalers, last))):
+            return None
+        if last.activation != "relu" or last.out_activation_ not in ("logistic", "softmax", "identity"):
             return None
         for step in scalers:
-            own = type(step).__module__.startswith("sklearn.preprocessing.") and type(step).__name__ in SCALERS
-            if not own or getattr(step, "clip", False):
+            if type(step) not in SCALERS or getattr(step, "clip", False):
                 return None
         weights, biases = (list(map(np.asarray, parts)) for parts in (last.coefs_, last.intercepts_))
         if any(part.dtype != np.float64 for part in weights):  # whose own rounding would have to be looked at
@@ -59,9 +66,9 @@ class Network:
 
     @classmethod
     def _scaled_back(cls, network: "Network | None", scaler: Any) -> "Network | None":
-        """With numbers as they were before a StandardScaler."""
-        known = type(scaler).__module__.startswith("sklearn.preprocessing.") and type(scaler).__name__ == SCALERS[0]
-        if network is None or not known or scaler.scale_ is None or scaler.mean_ is None:
+        if network is None or type(scaler) is not StandardScaler or why_altered(scaler):
+            return None
+        if scaler.scale_ is None or scaler.mean_ is None:
             return None
         *weights, last = network.weights
         *biases, bias = network.biases
@@ -71,6 +78,14 @@ class Network:
         """The rows as the first layer gets them."""
         made = rows if self.front is None else self.front.transform(rows)
         return np.asarray(made, dtype=np.float64)
+
+    def labels(self, rows: Any, classes: list[Any] | None) -> Array:
+        """The labels, or numbers, of rows."""
+        made = self.inputs(rows)
+        for weights, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            made = np.maximum(made @ weights + bias, 0.0)
+        outputs = made @ self.weights[-1] + self.biases[-1]
+        return outputs[:, 0] if classes is None else np.array(classes, dtype=object)[outputs.argmax(axis=1)]
 
     def most(self, low: Floats, high: Floats, parts: list[Part]) -> Floats:
         """The largest that each part can be over boxes, with a reserve for rounding (boxes, parts)."""
@@ -84,18 +99,19 @@ class Network:
 
 
 def out_of_reach(
-    model: Any, space: FeatureSpace, allowed: list[Allowed], start: Values, goal: Goal, before: Said, changes: int
+    native: Native,
+    model: Any,
+    space: FeatureSpace,
+    allowed: list[Allowed],
+    start: Values,
+    goal: Goal,
+    before: Said,
+    changes: int,
 ) -> str | None:
     """How it was shown that no row with so many changes, or fewer, meets the goal; None if that is not decided.
 
-    Parameters
-    ----------
-    model, space, allowed, goal
-    start : array (features,)
-        The query.
-    before : Said
-        The model's answer to it.
-    changes : int
+    `native` is asked about probe rows, that the network read from the model answers as it does; `start` are the values
+    of the query, and `before` is the model's answer to it.
     """
     network, ways = Network.of(model), _ways(goal, before)
     ends = None if network is None or ways is None else _ends(network, space, allowed, start)
@@ -103,7 +119,7 @@ def out_of_reach(
         return None
     base, lows, highs = ends
     free = np.flatnonzero((lows != base).any(axis=1) | (highs != base).any(axis=1))
-    if comb(len(free), changes) > MOST_BOXES:
+    if comb(len(free), changes) > MOST_BOXES or not _answers_alike(network, native, space, start):
         return None
     sets = np.array(list(combinations(free, min(changes, len(free)))), dtype=np.int64)
     low, high = base + (lows - base)[sets].sum(axis=1), base + (highs - base)[sets].sum(axis=1)
@@ -128,6 +144,14 @@ def out_of_reach(
         left[row, side] = right[row, side] = middle
         low, high = np.concatenate([low, some, right]), np.concatenate([high, left, other])
     return f"intervals over {count} boxes of rows that could refute it, by the checker's own arithmetic"
+
+
+def _answers_alike(network: Network, native: Native, space: FeatureSpace, start: Values) -> bool:
+    rows = space.model_input(random_values(space, start, RANDOM))
+    said = native.ask(rows, scores=True)
+    if native.task == "regression":
+        return bool(np.allclose(network.labels(rows, None), said.labels, rtol=ROUNDING, atol=ROUNDING))
+    return bool((network.labels(rows, said.classes) == said.labels).all())
 
 
 def _ways(goal: Goal, before: Said) -> list[list[Part]] | None:

@@ -6,18 +6,20 @@ from typing import Any
 import numpy as np
 
 from relax_plugin.base import CounterfactualExplainer
-from relax_plugin.blackbox import BlackBox
-from relax_plugin.certificates.probes import fingerprint, probe_values, short
+from relax_plugin.blackbox import model_to_ask
+from relax_plugin.certificates.probes import PROBES, fingerprint, short
 from relax_plugin.certificates.spaces import ALL, column_dtypes, space_to_plain
 from relax_plugin.certificates.words import FORMAT, SEAL, VERSION, checksum, sentence_of
-from relax_plugin.errors import GoalError, InputError, NotFittedError
+from relax_plugin.errors import GoalError, ModelError, RefusedRowError
+from relax_plugin.formatting import BY_BOUNDS, BY_SOLVER
 from relax_plugin.goal import Goal
-from relax_plugin.reading.words import BY_BOUNDS, BY_SOLVER
+from relax_plugin.proofs.probing import random_values
 from relax_plugin.results import Counterfactuals
 from relax_plugin.table.feature_files import dtype_text
 from relax_plugin.table.plain_cells import to_plain
 
 CLOSE = 1e-9  # relative difference of distances that is rounding
+ASKER = ("certificate(i, explainer)", "a certificate")  # as the refusals of `model_to_ask` name it
 CACHE = "_for_certificates"  # where a result keeps what all of its certificates have in common
 
 
@@ -37,6 +39,8 @@ def certificate_of(
     result: Counterfactuals, explainer: CounterfactualExplainer | None, query: int, cf_id: int
 ) -> dict[str, Any]:
     """What `Counterfactuals.certificate` gives."""
+    if result.refused[query]:
+        raise result.refusal(query)
     shared = _shared(result)
     claim, changes = _claim(result, query, cf_id)
     asked = None if result.asked is None else result.asked.take([query])
@@ -67,7 +71,6 @@ def certificate_of(
 
 
 def _claim(result: Counterfactuals, query: int, cf_id: int) -> tuple[str, int | None]:
-    """What can be claimed of an answer, and how many features it changes."""
     fewest, distance = (np.nan, np.nan) if result.proved is None else result.proved[query]
     if not result.found[query, cf_id]:
         return ("impossible" if fewest > len(result.space) else "not found"), None
@@ -84,7 +87,6 @@ def _distance(result: Counterfactuals, query: int, cf_id: int) -> float:
 
 
 def _shown(result: Counterfactuals, claim: str, changes: int | None, query: int) -> str:
-    """How it was shown."""
     asked = "the model's own predict on the delivered row"
     proof = "" if result.proofs is None else str(result.proofs[query])
     how = next((way for way in (BY_BOUNDS, BY_SOLVER) if way in proof), "over the leaves of the trees")
@@ -94,7 +96,7 @@ def _shown(result: Counterfactuals, claim: str, changes: int | None, query: int)
         return f"every set of up to {changes} features, {how}; {asked}"
     if claim == "fewest":
         return f"{'the query itself' if changes == 1 else f'every set of fewer features, {how}'}; {asked}"
-    return asked if claim in ("found", "already") else str(result.status[query, 0])
+    return asked if claim in ("found", "already") else str(result.statuses[query, 0])
 
 
 def _shared(result: Counterfactuals) -> Shared:
@@ -135,32 +137,26 @@ def _model(
     carried = [j for j, feature in enumerate(result.space.features) if feature.carried]
     key = start[carried].tobytes()
     if key not in shared.models:
-        blackbox = _blackbox(result, explainer).over(result.space).for_call()
-        answer = blackbox.confirm(result.space.model_input(probe_values(result.space, start)))
+        blackbox = model_to_ask(result, explainer, *ASKER).over(result.space).for_call()
+        probes = result.space.model_input(random_values(result.space, start, PROBES))
+        try:
+            answer = blackbox.confirm(probes)
+        except RefusedRowError as error:
+            raise ModelError(
+                f"a certificate needs the model's predictions for {PROBES} rows drawn from the feature space, and the "
+                f"model refuses at least one of them: {error.words}. A space with narrower bounds may avoid these rows."
+            ) from error
         labels, name = blackbox.labels(answer.output), type(blackbox.model).__name__
         shared.models[key] = fingerprint(name, blackbox.task, labels, answer.scores)
     return shared.models[key]
 
 
-def _blackbox(result: Counterfactuals, explainer: CounterfactualExplainer | None) -> BlackBox:
-    if explainer is None:
-        if result.blackbox is None:
-            raise InputError("a result from a file, and a copy, has no model to ask; give certificate(i, explainer).")
-        return result.blackbox
-    blackbox = getattr(explainer, "blackbox_", None)
-    if not isinstance(blackbox, BlackBox) or blackbox.space is None:
-        raise NotFittedError(f"a certificate needs a fitted explainer, and {type(explainer).__name__} is none.")
-    result.space.refuse_other_features(blackbox.space)
-    return blackbox
-
-
 def _goal(result: Counterfactuals, explainer: CounterfactualExplainer | None, query: int) -> dict[str, Any]:
-    """The goal of this query alone, as plain data."""
     if result.asked is not None:
         goal = result.asked.goal
-    elif explainer is not None and (explainer.goal or explainer.goal_) is not None:
-        goal = explainer.goal or explainer.goal_
-    elif _blackbox(result, explainer).task == "regression":
+    elif explainer is not None:
+        goal = explainer.wanted_goal()
+    elif model_to_ask(result, explainer, *ASKER).task == "regression":
         raise GoalError("this result does not tell its goal; give certificate(i, explainer) the one that made it.")
     else:
         goal = Goal.flip()

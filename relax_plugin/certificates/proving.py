@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from relax_plugin.arrays import Array, Floats, Values
+from relax_plugin.asked import Asked
 from relax_plugin.certificates.allowed import allowed_of
 from relax_plugin.certificates.enumerated import thresholds_of, values_of
 from relax_plugin.certificates.intervals import out_of_reach
@@ -20,8 +21,8 @@ from relax_plugin.evaluation import metrics
 from relax_plugin.evaluation.whole_rows import WholeRows
 from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.goal import Goal
+from relax_plugin.proofs.probing import RANDOM, random_values
 from relax_plugin.results import taken
-from relax_plugin.wishes.asked import Asked
 
 CLOSE = 1e-9  # relative difference of distances that is rounding
 BATCH = 20_000  # rows that the model is asked at once
@@ -62,19 +63,15 @@ class Question:
 def shown_again(question: Question, claim: str, changes: int, distance: float, most_rows: int) -> tuple[bool, str]:
     """Whether a claim could be shown again, and how, or why not; refused if a row refutes it.
 
-    Parameters
-    ----------
-    question : Question
-    claim : "fewest", "closest" or "impossible"
-    changes, distance : of the answer
-    most_rows : int
-        That the model may be asked.
+    The claim is "fewest", "closest" or "impossible"; `most_rows` are those that the model may be asked.
     """
     if claim == "impossible" and hopeless(question.goal, question.before):
         return True, "a probability above 1 is wanted"
     if claim == "fewest" and changes == 1:
         return True, "a counterfactual changes something, and the query itself does not meet the goal"
     cuts = thresholds_of(question.model, question.space)
+    if cuts is not None and not _constant_between(question, cuts):
+        cuts = None
     options, complete = [], True
     for j, allowed in enumerate(allowed_of(question.space, question.asked)):
         found = values_of(allowed, float(question.start[j]), None if cuts is None else cuts[j])
@@ -85,7 +82,7 @@ def shown_again(question: Question, claim: str, changes: int, distance: float, m
             )
         options.append(found[0])
         complete &= found[1]
-    most = question.asked.max_changes if question.asked is not None else len(options)
+    most = len(options) if question.asked is None else min(question.asked.max_changes, len(options))
     sizes = range(1, (most if claim == "impossible" else changes - 1) + 1)
     tasks = [(size, options) for size in sizes]
     if claim == "closest":
@@ -111,18 +108,34 @@ def shown_again(question: Question, claim: str, changes: int, distance: float, m
     return True, f"{kind} that could refute it was put to the model's own predict: {asked} rows"
 
 
+def _constant_between(question: Question, cuts: list[Floats]) -> bool:
+    """Whether the model answers probe rows as it does those with every number moved between its two thresholds."""
+    space, rng = question.space, np.random.default_rng(2)
+    rows = random_values(space, question.start, RANDOM)
+    moved = rows.copy()
+    for j, feature in enumerate(space.features):
+        if feature.kind != "categorical":
+            place = np.searchsorted(cuts[j], rows[:, j])
+            ends = np.concatenate([[feature.low], cuts[j], [feature.high]])
+            low, high = np.clip(ends[place], feature.low, None), np.clip(ends[place + 1], None, feature.high)
+            other = space.grid.nearest(low + rng.random(len(rows)) * (high - low), np.full(len(rows), j))
+            inside = (np.float32(other) > np.float32(ends[place])) & (np.float32(other) < np.float32(ends[place + 1]))
+            moved[:, j] = np.where(inside, other, rows[:, j])
+    said = question.native.ask(space.model_input(np.concatenate([rows, moved])), scores=False).labels
+    return bool((said[: len(rows)] == said[len(rows) :]).all())
+
+
 def _by_intervals(question: Question, claim: str, changes: int, why_not: str) -> tuple[bool, str]:
     """What the intervals of a network show, where rows cannot be gone through one by one."""
     how = None
     if claim == "fewest":
         allowed = allowed_of(question.space, question.asked)
-        told = question.model, question.space, allowed, question.start, question.goal, question.before, changes - 1
-        how = out_of_reach(*told)
+        query = question.start, question.goal, question.before
+        how = out_of_reach(question.native, question.model, question.space, allowed, *query, changes - 1)
     return (False, f"only recorded: {why_not}") if how is None else (True, how)
 
 
 def _nearer(question: Question, options: list[Floats], distance: float) -> list[Floats]:
-    """The values that cost less than the whole answer, each alone."""
     kept = []
     for j, values in enumerate(options):
         rows = np.repeat(question.start[None, :], len(values), axis=0)

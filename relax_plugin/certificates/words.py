@@ -13,17 +13,9 @@ PROVED = ("fewest", "closest", "impossible")  # that may need a proof
 
 
 def sentence_of(claim: str, changes: int | None, rows: int, *, priced: bool) -> str:
-    """The claim in words.
+    """The claim in words; `rows` are those that the model was asked.
 
-    Parameters
-    ----------
-    claim : one of CLAIMS
-    changes : int, optional
-        Features that the answer changes.
-    rows : int
-        That the model was asked.
-    priced : bool
-        Whether features have prices, so that answers are cheap rather than close.
+    Where features have prices (`priced`), answers are cheap rather than close.
     """
     count = "1 feature" if changes == 1 else f"{changes} features"
     fewest = f"no counterfactual changes fewer than {count}"

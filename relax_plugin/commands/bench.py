@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from relax_plugin.commands.live import Live
 from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, add_wide, print_summary, print_table
 from relax_plugin.errors import InputError
-from relax_plugin.registry import option_names, split_method, with_option
+from relax_plugin.registry import full_name, option_names, split_method, with_option
 
 METHODS = ("relax-global", "nearest-ct", "greedy")
 SEEDS, LIMIT = 5, 600.0  # where no suite says otherwise
@@ -23,7 +23,7 @@ EXAMPLES = """examples:
       the seven tasks of the paper, relax-global, nearest-ct and greedy, five seeds
   relax-plugin bench --tasks sonar/mlp german/rf --methods relax-global:effort=policy greedy --seeds 2 --output results
   relax-plugin bench --tasks wave2/xgb --methods relax-global move-table --budgets 10 20 40 80 160
-      quality against model rows: every method that has the option rows_per_instance, once for each budget
+      quality against model rows: every method that has the option max_queries, once for each budget
   relax-plugin bench --methods relax-global lore dice-random --method-rows lore=20 dice-random=50 --limit 300
   relax-plugin bench --tasks breast_cancer/rf wave2/xgb --methods relax-global greedy feat-tweak --floor 2
       beside every method, how far it is from the provable optimum, where that changes up to two features
@@ -48,8 +48,8 @@ def add(commands: Any) -> None:
         "--suite", metavar="NAME", help="a fixed benchmark: field; tasks, methods, seeds, rows and limit try part of it"
     )
     parser.add_argument("--tasks", nargs="+", metavar="TASK", help="default: the paper's seven")
-    parser.add_argument("--methods", nargs="+", metavar="METHOD", help="name, or name:option=value")
-    parser.add_argument("--budgets", nargs="+", type=int, default=[], metavar="ROWS", help="rows_per_instance to try")
+    parser.add_argument("--methods", nargs="+", type=full_name, metavar="METHOD", help="name, or name:option=value")
+    parser.add_argument("--budgets", nargs="+", type=int, default=[], metavar="ROWS", help="max_queries to try")
     parser.add_argument("--seeds", type=int, metavar="N", help="how many seeds, from 0 on (default 5)")
     parser.add_argument("--rows", type=int, metavar="N", help="only the first N test rows")
     parser.add_argument("--method-rows", nargs="+", default=[], metavar="METHOD=N", help="the same for slow methods")
@@ -142,7 +142,6 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _plan(chosen: argparse.Namespace) -> "Plan":
-    """What was asked for: a suite, or what the options say."""
     from relax_plugin.evaluation.plan import Plan
     from relax_plugin.evaluation.suites import suite_of
     from relax_plugin.evaluation.tasks import CORE_TASKS
@@ -170,7 +169,6 @@ def _plan(chosen: argparse.Namespace) -> "Plan":
 
 
 def _where_time_went(rows: "pd.DataFrame") -> str:
-    """The overhead of the harness, and apart from it what is done once a worker."""
     from relax_plugin.evaluation import tables
 
     spent = tables.wall_seconds(rows)
@@ -183,7 +181,6 @@ def _where_time_went(rows: "pd.DataFrame") -> str:
 
 
 def _keep(rows: "pd.DataFrame", chosen: argparse.Namespace, started: str) -> None:
-    """Write the rows as one file, with the command, the time and the machine that made them."""
     from relax_plugin.evaluation.kept_rows import keep_rows
     from relax_plugin.evaluation.store import commit, environment
 
@@ -192,13 +189,14 @@ def _keep(rows: "pd.DataFrame", chosen: argparse.Namespace, started: str) -> Non
 
 
 def with_budgets(methods: list[str], budgets: list[int]) -> list[str]:
-    """Each method once for each budget of model rows, if it has that option."""
+    """Each method once for each budget of model evaluations, if it has an option for that."""
     if not budgets:
         return methods
     varied = []
     for method in methods:
-        has_budget = "rows_per_instance" in option_names(split_method(method)[0])
-        varied += [with_option(method, "rows_per_instance", rows) for rows in budgets] if has_budget else [method]
+        known = option_names(split_method(method)[0])
+        option = next((option for option in ("max_queries", "rows_per_instance") if option in known), None)
+        varied += [method] if option is None else [with_option(method, option, rows) for rows in budgets]
     return varied
 
 
@@ -214,5 +212,5 @@ def _counts(texts: list[str]) -> dict[str, int]:
         method, _, count = text.rpartition("=")
         if not method or not count.isdecimal():
             raise InputError(f"--method-rows has {text!r}; write METHOD=N, such as lore=20.")
-        counts[method] = int(count)
+        counts[full_name(method)] = int(count)
     return counts

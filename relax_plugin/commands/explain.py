@@ -1,14 +1,13 @@
 """`relax-plugin explain`: counterfactuals for rows of a CSV, Parquet or Arrow file and a saved model."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relax_plugin.commands import request
 from relax_plugin.commands.first_look import ARROW, check_parquet, is_columnar, is_parquet
 from relax_plugin.commands.large_arguments import Output, add_parts, in_parts
-from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table, whole
+from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table, say, whole
 from relax_plugin.commands.read_files import RESULT_COLUMNS, check_header, check_read, model_and_rows, rows_to_explain
 from relax_plugin.commands.shared_arguments import (
     add_along,
@@ -19,12 +18,13 @@ from relax_plugin.commands.shared_arguments import (
     add_table,
 )
 from relax_plugin.errors import ColumnError, InputError
+from relax_plugin.formatting import printable_lines
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from relax_plugin.commands.found import Found
-    from relax_plugin.wishes.plausibility import Plausible
+    from relax_plugin.plausibility import Plausible
 
 MOST_A_ROW = 1_000_000  # counterfactuals; more could not be held, nor read
 FIRST_ROWS = 10  # explained when neither --queries nor --rows says which
@@ -116,6 +116,7 @@ def run(chosen: argparse.Namespace) -> int:
     from relax_plugin.commands import request_of_model
     from relax_plugin.commands.found import Found, plausible_words, regions_words
     from relax_plugin.commands.output import said_warnings
+    from relax_plugin.features import NOTHING_FIXED
 
     model, training, whole = model_and_rows(chosen)
     _check_names(chosen, training)
@@ -126,7 +127,9 @@ def run(chosen: argparse.Namespace) -> int:
     blackbox = request_of_model.blackbox(model, space, chosen.task)
     goal = request_of_model.goal(chosen, blackbox, values)
 
-    _say(f"Fitting {method} on {len(training)} rows of {chosen.training}, to explain {len(queries)}.")
+    say(f"Fitting {method} on {len(training)} rows of {chosen.training}, to explain {len(queries)}.")
+    if space.nothing_is_fixed and not (vary or chosen.bounds):
+        say(f"{NOTHING_FIXED} --immutable, --increase-only and --decrease-only name those that may not.")
     explainer = make_explainer(method, blackbox, space, goal=goal, seed=chosen.seed, **options)
     plausible: Plausible = False if chosen.plausible == "no" else chosen.plausible
     with said_warnings():
@@ -138,7 +141,7 @@ def run(chosen: argparse.Namespace) -> int:
     _write(chosen, found)
     solved, cost = int(result.found.any(axis=1).sum()), result.rows_queried.mean()
     summary = f"{solved} of {len(result)} rows have a counterfactual ({method}, {cost:.1f} model rows each)."
-    already = int((result.stage[:, 0] == "query").sum())
+    already = int((result.stages[:, 0] == "query").sum())
     if already:
         summary += f" {already} of them met the goal as {'it was' if already == 1 else 'they were'}."
     if chosen.plausible != "no" and result.found.any():
@@ -147,10 +150,10 @@ def run(chosen: argparse.Namespace) -> int:
         summary += f" {regions_words(regions)}"
     if chosen.json:
         print_table(found.table().set_index("query_id"), as_json=True)
-        _say(summary)
+        say(summary)
     else:
         found.print_changes()
-        print("\n".join([*found.sentences(), "", summary]), flush=True)
+        print(printable_lines("\n".join([*found.sentences(), "", summary])), flush=True)
     return DONE if solved == len(result) else INCOMPLETE
 
 
@@ -162,7 +165,6 @@ def _check_names(chosen: argparse.Namespace, training: "pd.DataFrame") -> None:
 
 
 def _check_files(chosen: argparse.Namespace) -> None:
-    """Refuse what is not there, could not be written, or would overwrite what is read."""
     check_read(chosen)
     check_parquet(chosen.output)
     files = (chosen.training, chosen.model, chosen.queries, chosen.labels)
@@ -185,7 +187,7 @@ def _queries(chosen: argparse.Namespace, training: "pd.DataFrame", whole: "pd.Da
     """The rows to explain, with what is carried; their index says which rows of their file they are."""
     rows = chosen.rows
     if chosen.queries is None and rows is None:
-        _say(f"Neither --queries nor --rows: the first {FIRST_ROWS} rows of {chosen.training} are explained.")
+        say(f"Neither --queries nor --rows: the first {FIRST_ROWS} rows of {chosen.training} are explained.")
         rows = range(min(FIRST_ROWS, len(training)))
     return rows_to_explain(chosen, training, whole, rows)
 
@@ -203,7 +205,7 @@ def _write(chosen: argparse.Namespace, found: "Found") -> None:
         texts[chosen.output], formulas = found.csv() if as_csv else (found.result.to_json(), 0)
         if formulas:
             guarded = "texts that a spreadsheet would take for formulas begin with an apostrophe."
-            _say(f"In {chosen.output}, {formulas} {guarded}")
+            say(f"In {chosen.output}, {formulas} {guarded}")
     if chosen.html is not None:
         source = chosen.queries or chosen.training
         how = f"Model {chosen.model.name}, method {chosen.method}, seed {chosen.seed}"
@@ -214,9 +216,4 @@ def _write(chosen: argparse.Namespace, found: "Found") -> None:
             write_bytes(path, text.encode("utf-8") if isinstance(text, str) else text)
         except OSError as error:
             raise InputError(f"{path} cannot be written: {error}.") from error
-        _say(f"Written: {path}")
-
-
-def _say(sentence: str) -> None:
-    """On stderr: stdout is for the table."""
-    print(sentence, file=sys.stderr, flush=True)
+        say(f"Written: {path}")

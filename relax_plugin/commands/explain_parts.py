@@ -2,15 +2,15 @@
 
 import argparse
 import os
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relax_plugin.commands import request
-from relax_plugin.commands.output import DONE, INCOMPLETE
+from relax_plugin.commands.output import DONE, INCOMPLETE, say
 from relax_plugin.errors import InputError
+from relax_plugin.formatting import printable
 
 if TYPE_CHECKING:
     from relax_plugin.distributed.folder import Note
@@ -58,7 +58,7 @@ def run(chosen: argparse.Namespace) -> int:
     goes_on = folder.holds(asked)
     done = {part.number: note for part in parts.parts if (note := folder.note(part.number)) is not None}
     if goes_on:
-        _say(f"{chosen.output} holds {len(done)} of {len(parts)} parts of this run, which goes on.")
+        say(f"{chosen.output} holds {len(done)} of {len(parts)} parts of this run, which goes on.")
     left = [part for part in parts.parts if part.number not in done]
     if left:
         explainer, features = fitted_explainer(chosen, method, options, tables, folder.explainer)
@@ -77,7 +77,6 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _check(chosen: argparse.Namespace) -> None:
-    """Refuse what cannot be done part by part, and files that are not there."""
     from relax_plugin.commands.first_look import check_model_path, check_parquet
     from relax_plugin.distributed.parts import table_files
 
@@ -104,15 +103,14 @@ def _check(chosen: argparse.Namespace) -> None:
 
 
 def _told(notes: Iterator["Note"], before: int, total: int) -> Iterator["Note"]:
-    """The notes, each said on stderr as it comes; what is noteworthy only once."""
     said: set[str] = set()
     for count, note in enumerate(notes, start=before + 1):
         for sentence in note["notes"]:
             if sentence not in said:
                 said.add(sentence)
-                _say(f"Note: {sentence[:1].upper()}{sentence[1:]}")
+                say(f"Note: {sentence[:1].upper()}{sentence[1:]}")
         pace = note["rows"] / max(note["seconds"], 1e-9)
-        _say(f"Part {note['part']} is done ({count} of {total}): {note['rows']} rows, {pace:,.0f} a second.")
+        say(f"Part {note['part']} is done ({count} of {total}): {note['rows']} rows, {pace:,.0f} a second.")
         yield note
 
 
@@ -132,7 +130,7 @@ def _summary(chosen: argparse.Namespace, method: str, notes: Sequence["Note"], s
     if chosen.json:
         shown = [{key: cell for key, cell in note.items() if key not in ("notes", "unsolved")} for note in notes]
         print_table(pd.DataFrame(shown).set_index("part"), as_json=True)
-        _say(summary)
+        say(summary)
     else:
         reasons: dict[str, list[Any]] = {}
         for note in notes:
@@ -140,11 +138,6 @@ def _summary(chosen: argparse.Namespace, method: str, notes: Sequence["Note"], s
                 reasons.setdefault(reason, []).extend(ids)
         for reason, ids in reasons.items():
             first = ", ".join(map(str, ids[:5])) + (", ..." if len(ids) > 5 else "")
-            print(f"{len(ids)} rows without one, {reason} (rows {first})")
+            print(printable(f"{len(ids)} rows without one, {reason} (rows {first})"))
         print(summary, flush=True)
     return DONE if solved == rows else INCOMPLETE
-
-
-def _say(sentence: str) -> None:
-    """On stderr: stdout is for the table."""
-    print(sentence, file=sys.stderr, flush=True)

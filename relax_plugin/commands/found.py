@@ -10,10 +10,10 @@ from relax_plugin.arrays import Array
 from relax_plugin.commands.output import print_table
 from relax_plugin.distributed.written import arrow_bytes, parquet_bytes
 from relax_plugin.evaluation.spreadsheet import guarded
+from relax_plugin.formatting import cell_label, feature_label
+from relax_plugin.plausibility import INDEPENDENT
 from relax_plugin.regions.regions import Regions
 from relax_plugin.results import Counterfactuals
-from relax_plugin.table.labels import words_of, words_of_cell
-from relax_plugin.wishes.plausibility import INDEPENDENT
 
 MOST_NAMED = 20  # rows in a line
 
@@ -34,10 +34,10 @@ class Found:
         told = set(zip(query, slot, strict=True))
         lines: list[dict[Any, Any]] = table.to_dict("records")
         for query, slot in np.ndindex(result.found.shape):
-            already = result.stage[query, 0] == "query"
+            already = result.stages[query, 0] == "query"
             if (query, slot) not in told and (slot == 0 or not already):
                 after = result.after[query, slot] if already else None
-                reason = str(result.status[query, slot])
+                reason = str(result.statuses[query, slot])
                 line = {"query_id": query, "cf_id": slot, "before": result.before[query], "after": after}
                 lines.append({**line, "feature": None, "from": None, "to": None, "reason": reason})
         lines.sort(key=lambda line: (line["query_id"], line["cf_id"]))
@@ -51,8 +51,8 @@ class Found:
         if len(changes):
             for end in ("from", "to"):
                 cells = zip(changes["feature"], changes[end], strict=True)
-                changes[end] = [words_of_cell(labels, name, cell) for name, cell in cells]
-            changes["feature"] = [words_of(labels, name) for name in changes["feature"]]
+                changes[end] = [cell_label(labels, name, cell) for name, cell in cells]
+            changes["feature"] = [feature_label(labels, name) for name in changes["feature"]]
             print_table(changes.map(lambda cell: f"{cell:.6g}" if isinstance(cell, float) else cell), as_json=False)
             print()
 

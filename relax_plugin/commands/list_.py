@@ -1,7 +1,4 @@
-"""`relax-plugin list`: the methods and the tasks, and what each is for.
-
-What is built in is read off the source, so that the list comes at once; sizes of data sets are for those who ask.
-"""
+"""`relax-plugin list`: the methods and the tasks, and what each is for."""
 
 import argparse
 import inspect
@@ -9,11 +6,10 @@ import json
 import sys
 from typing import Any
 
-from relax_plugin.commands.method_sources import defaults_of, supports_of
 from relax_plugin.commands.output import DONE, add_json, print_table
 from relax_plugin.commands.text_table import terminal_width, text_table
-from relax_plugin.errors import UnknownNameError
-from relax_plugin.registry import BUILT_IN, explainer_class, list_explainers
+from relax_plugin.errors import MissingExtraError, UnknownNameError
+from relax_plugin.registry import explainer_class, list_explainers
 
 HIDDEN = ("model", "space", "goal", "seed")  # parameters of every method
 
@@ -75,37 +71,25 @@ def _methods() -> list[dict[str, Any]]:
     methods = []
     for name in list_explainers():
         try:
-            methods.append(_built_in(name) if name in BUILT_IN else _announced(name))
-        except UnknownNameError as error:  # a broken package must not hide all others
-            print(f"relax-plugin: {error}", file=sys.stderr)
+            methods.append(_described(name))
+        except (MissingExtraError, UnknownNameError) as error:  # neither hides the other methods
+            print(f"relax-plugin: {name}: {error}", file=sys.stderr)
     return methods
 
 
-def _built_in(name: str) -> dict[str, Any]:
-    """A method of this package, without importing it."""
-    hidden = (*HIDDEN, *BUILT_IN[name][1])
-    return _told(name, supports_of(name), {key: value for key, value in defaults_of(name).items() if key not in hidden})
-
-
-def _announced(name: str) -> dict[str, Any]:
-    """A method of another package, which is imported for it."""
+def _described(name: str) -> dict[str, Any]:
     explainer, preset = explainer_class(name)
-    parameters = inspect.signature(explainer).parameters.items()
-    options = {key: parameter.default for key, parameter in parameters if key not in (*HIDDEN, *preset)}
-    return _told(name, vars(explainer.supports), options)
-
-
-def _told(name: str, supports: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    parameters, supports = inspect.signature(explainer).parameters.items(), explainer.supports
     return {
         "method": name,
-        "tasks": list(supports["tasks"]),
-        "categorical": supports["categorical"],
-        "labels only": supports["labels_only"],
-        "extra": supports["extra"],
-        "paper": supports["paper"],
-        "tier": supports["tier"],
-        "evidence": supports["evidence"],
-        "options": {key: _plain(default) for key, default in options.items()},
+        "tasks": list(supports.tasks),
+        "categorical": supports.categorical,
+        "labels only": supports.labels_only,
+        "extra": supports.extra,
+        "paper": supports.paper,
+        "tier": supports.tier,
+        "evidence": supports.evidence,
+        "options": {key: _plain(one.default) for key, one in parameters if key not in (*HIDDEN, *preset)},
     }
 
 

@@ -11,7 +11,8 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from relax_plugin.commands.text_table import displayed, printable, terminal_width
+from relax_plugin.commands.text_table import displayed, terminal_width
+from relax_plugin.formatting import printable
 
 ROOM = 4  # columns behind the line, for the echo of Ctrl-C
 EVERY = 1.0  # seconds between two looks of the line: the clock goes on while one run takes minutes
@@ -21,12 +22,7 @@ class Live:
     """Lines on stderr, and on a terminal one below them that says how far it is; for a `with`.
 
     Called with the number done, the number to do, a unit and its rows, as `runner.run` does it, it says how that one
-    went; told by `started` what runs now, it shows that.
-
-    Parameters
-    ----------
-    about : str
-        What all of it belongs to, if there is more than this to come.
+    went; told by `started` what runs now, it shows that. `about` is what all of it belongs to, if more is to come.
     """
 
     def __init__(self, about: str = "") -> None:
@@ -60,7 +56,6 @@ class Live:
             print("\r" + " " * (terminal_width() - 1), end="\r", file=sys.stderr, flush=True)  # the echo of Ctrl-C too
 
     def __call__(self, done: int, of: int, unit: Any, rows: list[dict[str, Any]]) -> None:
-        """One line for a unit, as it is done."""
         self.ends(done, of, name_of(unit))
         self.say(f"[{done}/{of}] {name_of(unit)}: {outcome(rows)}")
 

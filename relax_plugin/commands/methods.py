@@ -8,7 +8,7 @@ from typing import Any
 from relax_plugin.commands.bench import check_results
 from relax_plugin.commands.live import Live
 from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, add_wide, print_table
-from relax_plugin.registry import check_name, list_explainers
+from relax_plugin.registry import check_name, full_name, list_explainers
 
 
 def add(commands: Any) -> None:
@@ -26,7 +26,9 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--results", type=Path, metavar="FOLDER", help="output folder of bench, whose rows are shown too"
     )
-    parser.add_argument("--methods", nargs="+", metavar="NAME", help="default: all of `relax-plugin list`")
+    parser.add_argument(
+        "--methods", nargs="+", type=full_name, metavar="NAME", help="default: all of `relax-plugin list`"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="methods side by side (default 2)")
     add_json(parser)
     add_wide(parser)

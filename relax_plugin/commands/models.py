@@ -10,23 +10,18 @@ import pandas as pd
 from relax_plugin.commands.onnx_model import OnnxModel, open_session
 from relax_plugin.commands.rows import chosen_columns
 from relax_plugin.errors import ColumnError, InputError
+from relax_plugin.readers import with_categories_of
 
 
 def load_model(path: Path, rows: pd.DataFrame, source: Path, task: str) -> tuple[Any, pd.DataFrame]:
     """The model of a file, and those columns of the training rows that it was trained on, in its order.
 
-    Parameters
-    ----------
-    path : Path
-        Of a joblib or ONNX file. That loading the former runs code is said on stderr before it is loaded.
-    rows : DataFrame
-    source : Path
-        Where the rows are from, for messages.
-    task : "auto", "classification" or "regression"
+    That loading a joblib file runs code is said on stderr before it is loaded. `source` is where the rows are from, for
+    messages.
     """
     if path.suffix.lower() != ".onnx":
         model = _unpickled(path)
-        return model, _model_columns(model, rows, source)
+        return model, with_categories_of(model, _model_columns(model, rows, source))
     onnx = OnnxModel(open_session(path), list(rows.columns), path)
     if onnx.feature_names_in_ is not None:
         rows = chosen_columns(rows, onnx.feature_names_in_, source)
@@ -36,7 +31,6 @@ def load_model(path: Path, rows: pd.DataFrame, source: Path, task: str) -> tuple
 
 
 def _model_columns(model: Any, rows: pd.DataFrame, source: Path) -> pd.DataFrame:
-    """The model's columns of the rows, as far as it tells them."""
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     if any(name in rows.columns for name in names):  # otherwise they may be made up: LightGBM's Column_0, Column_1
         return chosen_columns(rows, names, source)

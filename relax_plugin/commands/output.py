@@ -12,6 +12,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from relax_plugin.commands.text_table import terminal_width, text_table
+from relax_plugin.formatting import plain_scalars, printable_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,6 +49,11 @@ def whole(least: int, most: int | None = None) -> Any:
     return number
 
 
+def say(sentence: str) -> None:
+    """Print a sentence on stderr: stdout is for the table."""
+    print(printable_lines(plain_scalars(sentence)), file=sys.stderr, flush=True)
+
+
 @contextmanager
 def said_warnings() -> Iterator[None]:
     """Warnings as sentences on stderr, each once, without the line of code that they come from."""
@@ -58,7 +64,7 @@ def said_warnings() -> Iterator[None]:
         finally:  # what is wrong with a row may be why the model raised
             told = [str(note.message) for note in notes if issubclass(note.category, UserWarning)]
             for sentence in dict.fromkeys(told):
-                print(f"Note: {sentence[:1].upper()}{sentence[1:]}", file=sys.stderr, flush=True)
+                say(f"Note: {sentence[:1].upper()}{sentence[1:]}")
 
 
 def print_table(table: "pd.DataFrame", as_json: bool, decimals: int = 3, *, wide: bool = False) -> None:
@@ -70,7 +76,8 @@ def print_table(table: "pd.DataFrame", as_json: bool, decimals: int = 3, *, wide
         print(json.dumps([_plain(row) for row in table.reset_index().to_dict("records")], indent=1))
         return
     if wide:
-        print(table.to_string(float_format=lambda number: f"{number:.{decimals}f}", na_rep="-"), flush=True)
+        text = table.to_string(float_format=lambda number: f"{number:.{decimals}f}", na_rep="-")
+        print(printable_lines(text), flush=True)
         return
     levels = 0 if list(table.index.names) == [None] else table.index.nlevels
     shown = table.reset_index(drop=levels == 0)

@@ -29,21 +29,11 @@ from relax_plugin.evaluation.spreadsheet import guarded
 
 @dataclass(frozen=True)
 class Tables:
-    """The large tables of a run.
+    """The large tables of a run."""
 
-    Attributes
-    ----------
-    training : Parts
-        Of TRAINING.
-    rows : DataFrame
-        Those that are learned from.
-    parts : Parts
-        What is explained.
-    """
-
-    training: Parts
-    rows: pd.DataFrame
-    parts: Parts
+    training: Parts  # of TRAINING
+    rows: pd.DataFrame  # those that are learned from
+    parts: Parts  # what is explained
 
     @classmethod
     def of(cls, chosen: argparse.Namespace) -> Self:
@@ -103,19 +93,10 @@ def kept_explainer(explainer: Any, path: Path) -> CounterfactualExplainer:
 
 @dataclass(frozen=True)
 class PartWork:
-    """What is done with a part, wherever.
+    """What is done with a part, wherever."""
 
-    Attributes
-    ----------
-    chosen : what was typed
-    features : DataFrame
-        The columns of the training rows that are features, without rows.
-    parts : Parts
-    folder : Folder
-    """
-
-    chosen: argparse.Namespace
-    features: pd.DataFrame
+    chosen: argparse.Namespace  # what was typed
+    features: pd.DataFrame  # columns of the training rows that are features, without rows
     parts: Parts
     folder: Folder
 
@@ -137,7 +118,6 @@ class PartWork:
                     raise InputError(f"{told}{part.path}, but a number is needed.")
 
     def __call__(self, part: Part, shipped: Shipped) -> Note:
-        """Explain the part and write its table; what is noted of it."""
         known = self.folder.note(part.number)
         if known is not None:  # by a worker that died before it could tell
             return known
@@ -163,7 +143,7 @@ class PartWork:
         solved = result.found.any(axis=1)
         unsolved: dict[str, list[Any]] = {}
         for row in np.flatnonzero(~solved):
-            unsolved.setdefault(str(result.status[row, 0]), []).append(_plain(found.ids[row]))
+            unsolved.setdefault(str(result.statuses[row, 0]), []).append(_plain(found.ids[row]))
         note = {
             "part": part.number,
             "file": str(part.path),
@@ -193,7 +173,6 @@ class PartWork:
         return named.drop(columns=[] if chosen.id in chosen.carry else [chosen.id])
 
     def _content(self, table: pd.DataFrame) -> tuple[bytes, list[str]]:
-        """The content of a part's file, and what is to be said of it."""
         if self.folder.ending == ".parquet":
             return parquet_bytes(table), []
         if self.folder.ending != ".csv":

@@ -76,7 +76,6 @@ def rows_to_explain(
 
 
 def _training(chosen: argparse.Namespace, rows: "pd.DataFrame | None") -> "pd.DataFrame":
-    """The training rows without the target, after a look whether the rows to explain are there."""
     from relax_plugin.commands.rows import read_rows
 
     rows, target = read_rows(chosen.training, chosen.missing) if rows is None else rows, chosen.target
@@ -88,7 +87,6 @@ def _training(chosen: argparse.Namespace, rows: "pd.DataFrame | None") -> "pd.Da
 
 
 def _check_columns(chosen: argparse.Namespace, names: Sequence[str]) -> None:
-    """Refuse what is said of other columns than the training file has."""
     if chosen.target is not None and chosen.target not in names:
         raise UnknownNameError(
             f"{chosen.training} has no target column {chosen.target!r}; {did_you_mean(chosen.target, names)}"

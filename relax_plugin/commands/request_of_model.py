@@ -1,7 +1,6 @@
 """What is typed on the command line of `explain`, as the words of the package: feature space, black box and goal."""
 
 import argparse
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,7 +10,7 @@ import pandas as pd
 from relax_plugin.arrays import Values
 from relax_plugin.blackbox import BlackBox, Task
 from relax_plugin.commands import request, table_request
-from relax_plugin.commands.output import said_warnings
+from relax_plugin.commands.output import said_warnings, say
 from relax_plugin.commands.rows import read_queries
 from relax_plugin.errors import ConstraintError, ModelError, UnknownNameError
 from relax_plugin.features import FeatureSpace
@@ -50,7 +49,7 @@ def space(chosen: argparse.Namespace, training: pd.DataFrame) -> FeatureSpace:
     groups = all_groups(chosen, training)
     if groups and table_request.AUTO in chosen.one_hot:
         told = "; ".join(f"{name} ({', '.join(own)})" for name, own in groups.items())
-        print(f"Note: One-hot groups, each of which is one feature: {told}.", file=sys.stderr, flush=True)
+        say(f"Note: One-hot groups, each of which is one feature: {told}.")
     return features
 
 
@@ -63,7 +62,7 @@ def _arguments(
     chosen: argparse.Namespace, training: pd.DataFrame, groups: Mapping[str, Sequence[str]] | None
 ) -> dict[str, Any]:
     columns = [str(name) for name in training.columns]
-    formulas = {name: parsed.source.text for name, parsed in table_request.formulas(chosen, columns).items()}
+    formulas = table_request.formulas(chosen, columns)
     ordered = {
         name: [_typed(part, training[name]) for part in parts]
         for name, parts in table_request.orders(chosen, columns).items()
@@ -72,7 +71,7 @@ def _arguments(
         "categorical": chosen.categorical,
         "one_hot": groups,
         "ordered": ordered,
-        "derived": formulas,
+        "derived": {name: (parsed.text, tolerance) for name, (parsed, tolerance) in formulas.items()},
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the same rows again
@@ -83,7 +82,7 @@ def _arguments(
         "decrease_only": chosen.decrease_only,
         "bounds": dict(_bound(text, plain) for text in chosen.bounds),
         "costs": table_request.costs(chosen, [str(name) for name in plain.names]),
-        "rules": [parsed.source.text for parsed in table_request.rules(chosen)],
+        "rules": [parsed.text for parsed in table_request.rules(chosen)],
         "fill_missing": chosen.fill_missing,
         "may_vanish": chosen.may_vanish,
         "labels": _labels(chosen, plain),

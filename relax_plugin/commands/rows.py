@@ -1,7 +1,6 @@
 """Rows from CSV, Parquet and Arrow files, with a sentence that names file, row and cell where they cannot be used."""
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.commands.first_look import is_columnar
+from relax_plugin.commands.output import say as say_so
 from relax_plugin.distributed.arrow_files import arrow_frame
 from relax_plugin.distributed.csv_files import csv_frame
 from relax_plugin.errors import ColumnError, InputError, did_you_mean
@@ -18,12 +18,7 @@ from relax_plugin.errors import ColumnError, InputError, did_you_mean
 def read_rows(path: Path, missing: Sequence[str] = (), dtypes: Mapping[str, Any] | None = None) -> pd.DataFrame:
     """The rows of a file: of a CSV, whole numbers are integers, true and false bools, the rest text.
 
-    Parameters
-    ----------
-    path : Path
-        Of a CSV file with a header, or of a Parquet or Arrow file.
-    missing : texts that mean a missing cell, as an empty one does
-    dtypes : mapping of columns to types, for CSV
+    Texts in `missing` mean a missing cell, as an empty one does; `dtypes` are for columns of a CSV.
     """
     if not path.is_file():
         raise InputError(f"there is no file {path}.")
@@ -42,7 +37,8 @@ def read_queries(chosen: argparse.Namespace, training: pd.DataFrame, *, say: boo
 
 def text_columns(training: pd.DataFrame) -> list[str]:
     """The columns that are texts in other files too: a category such as 1 is text if it was text in training."""
-    return [str(name) for name in training.columns if pd.api.types.is_string_dtype(training[name])]
+    kinds = {name: getattr(dtype, "categories", training[name]).dtype for name, dtype in training.dtypes.items()}
+    return [str(name) for name, kind in kinds.items() if pd.api.types.is_string_dtype(kind)]
 
 
 def queries_in(
@@ -84,7 +80,7 @@ def chosen_columns(rows: pd.DataFrame, names: list[Any], source: Path, *, say: b
         raise ColumnError(f"{source} has no column {missing[0]!r}; {did_you_mean(missing[0], rows.columns)}")
     others = [str(name) for name in rows.columns if name not in names]
     if others and say:
-        print(f"Left out of {source}, since they are no features: {', '.join(others)}.", file=sys.stderr, flush=True)
+        say_so(f"Left out of {source}, since they are no features: {', '.join(others)}.")
     return rows[names]
 
 

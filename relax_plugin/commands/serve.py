@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relax_plugin.commands import request
-from relax_plugin.commands.output import DONE, whole
+from relax_plugin.commands.output import DONE, say, whole
 from relax_plugin.commands.read_files import check_header, check_read, model_and_rows, rows_to_explain
 from relax_plugin.commands.shared_arguments import add_along, add_files, add_goal, add_limits, add_method, add_table
 from relax_plugin.errors import InputError, MissingExtraError, ReLAXError
@@ -93,7 +93,7 @@ def run(chosen: argparse.Namespace) -> int:
         session = _session(chosen, method, options)
         token = new_token()
         address = address_of(bound, token)
-        app = what_if_app(session, token, float(chosen.patience))
+        app = what_if_app(session, token, bound.getsockname()[1], float(chosen.patience))
 
         def ready() -> None:
             print(f"The page: {address}\nCtrl-C ends it.", flush=True)
@@ -103,12 +103,11 @@ def run(chosen: argparse.Namespace) -> int:
         serve(app, bound, ready)
     finally:
         bound.close()
-    _say("The page is closed.")
+    say("The page is closed.")
     return DONE
 
 
 def _session(chosen: argparse.Namespace, method: str, options: dict[str, Any]) -> "WhatIf":
-    """The explainer, fitted, with the rows to choose from."""
     from relax_plugin.base import make_explainer
     from relax_plugin.commands import request_of_model
     from relax_plugin.commands.output import said_warnings
@@ -129,7 +128,7 @@ def _session(chosen: argparse.Namespace, method: str, options: dict[str, Any]) -
     blackbox = request_of_model.blackbox(model, space, chosen.task)
     goal = _goal(chosen, blackbox, values)
     explainer = make_explainer(method, blackbox, space, goal=goal, seed=chosen.seed, **options)
-    _say(f"Fitting {method} on {len(training)} rows of {chosen.training} ...")
+    say(f"Fitting {method} on {len(training)} rows of {chosen.training} ...")
     started = time.perf_counter()
     with said_warnings():
         explainer.fit(training)
@@ -144,9 +143,9 @@ def _session(chosen: argparse.Namespace, method: str, options: dict[str, Any]) -
     try:
         first = session.warm_up()
     except ReLAXError as error:  # of this row; the page says it again for any other
-        _say(f"The first row cannot be explained: {error}")
+        say(f"The first row cannot be explained: {error}")
     else:
-        _say(f"Fitted in {fitted:.1f} s; the first answer took {first:.2f} s.")
+        say(f"Fitted in {fitted:.1f} s; the first answer took {first:.2f} s.")
     return session
 
 
@@ -165,9 +164,4 @@ def _goal(chosen: argparse.Namespace, blackbox: "BlackBox", values: "Values") ->
 
 
 def _has_display() -> bool:
-    """Whether a browser could show something here."""
     return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
-
-
-def _say(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)

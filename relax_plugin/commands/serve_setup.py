@@ -24,17 +24,8 @@ def setup_text(
 ) -> str:
     """Python that makes `explainer` and `rows` as the command does.
 
-    Parameters
-    ----------
-    chosen : Namespace
-        What was typed.
-    training : DataFrame
-        The columns of the training rows that the model knows.
-    arguments : mapping
-        Of `FeatureSpace.infer`; those that say nothing are left out.
-    method, options : str and mapping
-        Of the registry.
-    goal : Goal
+    `training` has the columns that the model knows; `arguments` are of `FeatureSpace.infer`, those that say nothing are
+    left out; method and options are of the registry.
     """
     lines = [f"table = {_read(chosen.training, chosen.missing)}"]
     columns = literal(list(training.columns))
@@ -55,7 +46,6 @@ def setup_text(
 
 
 def _read(path: Path, missing: list[str], dtypes: Mapping[str, Any] | None = None) -> str:
-    """How a file is read: as everybody does, where that gives the same cells."""
     reader = "read_parquet" if is_parquet(path) else "read_csv"
     if not dtypes and not missing and _same(getattr(pd, reader)(path), read_rows(path)):
         return f"pd.{reader}({literal(str(path))})"
@@ -71,7 +61,6 @@ def _same(one: pd.DataFrame, other: pd.DataFrame) -> bool:
 
 
 def _rows(chosen: argparse.Namespace, training: pd.DataFrame) -> list[str]:
-    """The rows to choose from."""
     source, lines = "table", []
     if chosen.queries is not None:
         texts = {name: str for name in training.columns if pd.api.types.is_string_dtype(training[name])}
@@ -86,7 +75,6 @@ def _rows(chosen: argparse.Namespace, training: pd.DataFrame) -> list[str]:
 
 
 def _imports(text: str) -> str:
-    """The imports that a text needs."""
     known = {
         "from pathlib import Path": "Path(",
         "import joblib": "joblib.",

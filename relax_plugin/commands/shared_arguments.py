@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from relax_plugin.commands.output import LAST_SEED, whole
+from relax_plugin.registry import full_name
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +69,11 @@ def add_table(parser: argparse.ArgumentParser) -> None:
         ("--may-vanish", "FEATURE", "values may become missing"),
         ("--one-hot", "NAME=A,B,...", "columns that are one feature; auto: find them"),
         ("--ordered", "NAME=A<B<...", "texts in their order: 'size=S<M<L'"),
-        ("--derived", "NAME=FORMULA", "computed anew, never chosen: 'total=salary + rent'"),
+        (
+            "--derived",
+            "NAME=FORMULA",
+            "computed anew, never chosen: 'total=salary + rent'; rounded to 1%%: 'total=... ~ 0.01'",
+        ),
         ("--rule", "RULE", "every answer keeps it: 'age >= work_years + 16', 'rent <= was(rent)'"),
         ("--cost", "FEATURE=PRICE", "of one standard deviation, or of another category (default 1)"),
     ):
@@ -84,12 +89,15 @@ def add_table(parser: argparse.ArgumentParser) -> None:
 def add_method(parser: argparse.ArgumentParser) -> None:
     """The method, its options and its seed."""
     method = parser.add_argument_group("method")
-    method.add_argument("--method", default="relax-global", help="see `relax-plugin list` (default relax-global)")
+    method.add_argument(
+        "--method", default="relax-global", type=full_name, help="see `relax-plugin list` (default relax-global)"
+    )
     method.add_argument("--option", nargs="+", action="extend", default=[], metavar="NAME=VALUE", help="of the method")
     method.add_argument(
         "--plausible",
-        choices=("prefer", "require", "no"),
-        default="prefer",
-        help="answers that look like training rows: where there are some (default), nothing else, or never mind",
+        choices=("no", "prefer", "require"),
+        default="no",
+        help="counterfactuals that look like training rows: ignored, preferred among equally few changes, or required "
+        "(default no)",
     )
     method.add_argument("--seed", type=whole(0, LAST_SEED), default=0, help="default 0")

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from relax_plugin.errors import ConstraintError, InputError, UnknownNameError, did_you_mean
-from relax_plugin.rules.language import parse_formula, parse_rule
-from relax_plugin.rules.syntax import Parsed, cells_of, quoted_name
+from relax_plugin.rules.language import Parsed, parse_formula, parse_rule, quoted_name
 
 AUTO = "auto"  # of --one-hot: groups are found
 
@@ -64,15 +63,25 @@ def rules(chosen: argparse.Namespace) -> list[Parsed]:
     return [_said("rule", lambda text=text: parse_rule(text)) for text in chosen.rule]
 
 
-def formulas(chosen: argparse.Namespace, columns: Sequence[str]) -> dict[str, Parsed]:
-    """The formulas of derived columns."""
-    read: dict[str, Parsed] = {}
+def formulas(chosen: argparse.Namespace, columns: Sequence[str]) -> dict[str, tuple[Parsed, float]]:
+    """The formulas of derived columns, each with its tolerance."""
+    read: dict[str, tuple[Parsed, float]] = {}
     for text in chosen.derived:
         name, formula = split(text, columns, "derived", "COLUMN=FORMULA, such as 'total=salary + rent'")
         if name in read:
             raise InputError(f"--derived names column {name!r} twice.")
-        read[name] = _said("derived", lambda formula=formula: parse_formula(formula.strip()))
+        formula, tolerance = _with_tolerance(formula)
+        read[name] = _said("derived", lambda formula=formula: parse_formula(formula.strip())), tolerance
     return read
+
+
+def _with_tolerance(text: str) -> tuple[str, float]:
+    """A formula and the tolerance behind its ~; where that is no number, the formula cannot be read either."""
+    formula, _, number = text.rpartition("~")
+    try:
+        return (formula, float(number)) if formula else (text, 0.0)
+    except ValueError:
+        return text, 0.0
 
 
 def orders(chosen: argparse.Namespace, columns: Sequence[str]) -> dict[str, list[str]]:
@@ -130,14 +139,14 @@ def check_table(chosen: argparse.Namespace, columns: Sequence[str]) -> None:
         costs(chosen, names)
     known = [*columns, *(groups(chosen) or {})]
     said = [("rule", parsed) for parsed in rules(chosen)]
-    said += [("derived", parsed) for parsed in formulas(chosen, columns).values()]
+    said += [("derived", parsed) for parsed, _ in formulas(chosen, columns).values()]
     for argument, parsed in said:
-        for cell in cells_of(parsed.tree):
+        for cell in parsed.cells():
             if cell.name not in known and not may_be_found(chosen, cell.name, columns):
-                written = [name for name in known if parsed.source.text.startswith(name, cell.at)]
+                written = [name for name in known if parsed.text.startswith(name, cell.at)]
                 meant = f"in backticks, {quoted_name(max(written, key=len))} is one." if written else None
                 meant = meant or did_you_mean(cell.name, known)
-                error = parsed.source.error(cell.at, f"{cell.name!r} is no column; {meant}")
+                error = parsed.error(cell.at, f"{cell.name!r} is no column; {meant}")
                 raise ConstraintError(f"--{argument}: {error}")
     for name in labels(chosen.labels):
         if name not in (*known, chosen.target) and not may_be_found(chosen, name, columns):
@@ -148,8 +157,9 @@ def columns_concerned(
     chosen: argparse.Namespace, columns: Sequence[str], found: Mapping[str, Sequence[str]]
 ) -> list[str]:
     """The columns and groups that something is said of; `found` are all groups."""
-    parsed = formulas(chosen, columns)
-    names = {*parsed, *(cell.name for one in (*parsed.values(), *rules(chosen)) for cell in cells_of(one.tree))}
+    derived = formulas(chosen, columns)
+    parsed = [*(one for one, _ in derived.values()), *rules(chosen)]
+    names = {*derived, *(cell.name for one in parsed for cell in one.cells())}
     features = [*feature_names(chosen, columns), *found]
     names |= {*orders(chosen, features), *costs(chosen, features), *(groups(chosen) or {})}
     names |= {*chosen.fill_missing, *chosen.may_vanish}
@@ -157,7 +167,6 @@ def columns_concerned(
 
 
 def _said(argument: str, read: Any) -> Parsed:
-    """What is read, with the argument named where it cannot be."""
     try:
         parsed: Parsed = read()
     except ConstraintError as error:

@@ -9,6 +9,8 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from relax_plugin.formatting import printable
+
 NARROWEST = 40  # columns of a terminal for which tables are laid out; one that says it has fewer wraps by itself
 NAME, WORD = 16, 20  # columns below which names, and words of other texts, are not broken to make room
 GAP, INDENT = "  ", "  "
@@ -26,31 +28,15 @@ def terminal_width() -> int:
 def text_table(heads: Sequence[str], lines: Cells, width: int, *, grouped: bool = False) -> str:
     """A table as text of at most so many columns.
 
-    Parameters
-    ----------
-    heads : texts
-        Headings; the first column holds names, which stand before each part of a table that is too wide for one.
-    lines : cells
-    width : int
-    grouped : bool
-        Whether the first column is a group, such as the task: it becomes a line above its lines, and the second column
-        holds the names.
+    The first column holds names, which stand before each part of a table that is too wide for one. In a `grouped` table
+    it is a group, such as the task: it becomes a line above its lines, and the second column holds the names.
     """
-    lines = [[printable(cell) for cell in line] for line in lines]
+    heads, lines = list(map(printable, heads)), [[printable(cell) for cell in line] for line in lines]
     groups = [line[0] for line in lines] if grouped else []
     if grouped:
         heads, lines = heads[1:], [[INDENT + line[1], *line[2:]] for line in lines]
     parts = [_part(heads, lines, part, groups, width) for part in _parts(heads, lines, width)]
     return "\n\n".join(parts)
-
-
-def printable(text: str) -> str:
-    """A text in one line, without what would steer a terminal."""
-    return "".join(letter if letter.isprintable() else _escaped(letter) for letter in text)
-
-
-def _escaped(letter: str) -> str:
-    return " " if letter.isspace() else letter.encode("unicode_escape").decode("ascii")
 
 
 def displayed(text: str) -> int:
@@ -95,7 +81,6 @@ def _parts(heads: Sequence[str], lines: Cells, width: int) -> Iterator[list[int]
 
 
 def _part(heads: Sequence[str], lines: Cells, part: list[int], groups: list[str], width: int) -> str:
-    """Some columns of the table, with a line for each group."""
     widths = _widths(heads, lines, part, width)
     right = {column: all(NUMBER.match(line[column]) for line in lines) for column in part[1:]}
     texts = _row([heads[column] for column in part], part, widths, right, bottom=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from relax_plugin.commands.output import DONE, INCOMPLETE, whole
 from relax_plugin.errors import CertificateError, InputError
+from relax_plugin.formatting import printable
 
 EXAMPLES = """examples:
   relax-plugin verify certificate.json --model model.joblib
@@ -28,7 +29,8 @@ def add(commands: Any) -> None:
         "verify",
         help="check a certificate of an answer again, on the model that it is about",
         description="Reads what `Counterfactuals.certificate` wrote and checks it by other code than that which made\n"
-        "it: checksum, model, the model's own predict, every constraint, the number of changes, the proof.",
+        "it: checksum, model, the model's own predict, every constraint, the number of changes, the proof.\n"
+        "Prints the query, the counterfactual, the constraints and the claim, then what was checked and the verdict.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -72,8 +74,7 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.json:
         print(json.dumps(vars(checked), indent=1))
     else:
-        print(f"{checked.word[:1].upper()}{checked.word[1:]}.")
-        for line in checked.checks:
-            print(f"  {line}")
-        print(f"Model rows asked: {checked.rows}.")
+        print("\n".join(map(printable, [*checked.about, "Checks", *(f"  {line}" for line in checked.checks)])))
+        shown = "all of it was checked again" if checked.proved else "the proof is only recorded, not checked again"
+        print(f"Verdict\n  the certificate holds: {shown}\nModel evaluations: {checked.rows}.")
     return DONE if checked.proved else INCOMPLETE

@@ -131,7 +131,6 @@ def kept(data: bytes) -> pd.DataFrame:
 
 
 def _how() -> str:
-    """End of a sentence that says how to get the table."""
     return (
         f"set {HOME_VARIABLE} to a folder and run `relax-plugin fetch compas`, which downloads it from {URL}, "
         "or `relax-plugin fetch compas --folder FOLDER` if you have a copy."

@@ -120,14 +120,7 @@ def fetch_covid(folder: str | Path | None = None, *, url: str = URL, timeout: fl
 
 
 def verified(data: bytes, source: str) -> pd.DataFrame:
-    """The table in a CSV, a gzipped CSV or the authors' archive, if it is the published one.
-
-    Parameters
-    ----------
-    data : bytes
-    source : str
-        Where they come from, for the refusal.
-    """
+    """The table in a CSV, a gzipped CSV or the authors' archive, if it is the published one; else refused."""
     try:
         cells = pd.read_csv(io.BytesIO(_unpacked(data)), dtype=str, encoding="utf-8-sig")
     except (OSError, EOFError, ValueError, KeyError, zlib.error, zipfile.BadZipFile) as error:
@@ -154,13 +147,7 @@ def numbers(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def canonical(table: pd.DataFrame) -> bytes:
-    """The numbers as CSV in one fixed way: the shortest digits of each, whole ones without a point.
-
-    Parameters
-    ----------
-    table : DataFrame
-        With the columns `FEATURES` and `class`.
-    """
+    """The numbers as CSV in one fixed way: the shortest digits of each, whole ones without a point."""
     columns = [*FEATURES, TARGET]
     lines = [",".join(columns)]
     for row in table[columns].itertuples(index=False):
@@ -221,7 +208,6 @@ def download(url: str, timeout: float) -> bytes:
 
 
 def _how() -> str:
-    """End of a sentence that says how to get the table."""
     return (
         f"set {HOME_VARIABLE} to a folder and run `relax-plugin fetch covid`, which downloads it from {URL}, "
         "or `relax-plugin fetch covid --folder FOLDER` if you have a copy."

@@ -121,11 +121,7 @@ def simplex(n: int, seed: int = 0) -> tuple[pd.DataFrame, "pd.Series[Any]"]:
 def with_dummies(X: pd.DataFrame, constraints: Mapping[str, Any]) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The rows with a column of 0 and 1 for each category, and the constraints that say which belong together.
 
-    Parameters
-    ----------
-    X : DataFrame
-    constraints : mapping
-        Of `FeatureSpace.infer`, with the names of columns of strings under `categorical`.
+    The constraints given are of `FeatureSpace.infer`, with the names of columns of strings under `categorical`.
     """
     names = list(constraints.get("categorical", ()))
     wide = pd.get_dummies(X, columns=names, dtype=np.int64)

@@ -73,7 +73,6 @@ def _with_gaps(path: Path, names: list[str]) -> Iterator[str]:
 
 
 def _gaps_by_statistics(path: Path, names: list[str]) -> dict[str, bool]:
-    """Which columns have missing cells, as far as the file's own statistics tell."""
     with _opened(path) as file:
         metadata = file.metadata
     places = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
@@ -130,7 +129,6 @@ def _batches(
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """A ParquetFile, or a reader of record batches; what is wrong with the file is said in a sentence."""
     pyarrow = _pyarrow()
     try:
         if is_parquet(path):

@@ -96,7 +96,6 @@ def _records(file: Iterable[bytes]) -> Iterator[tuple[int, bool]]:
 
 
 def _end_of_header(records: Iterator[tuple[int, bool]], path: Path) -> int:
-    """Where the first record ends that is no empty line."""
     for end, filled in records:
         if filled:
             return end
@@ -152,7 +151,6 @@ def _together(kinds: set[str]) -> str:
 
 
 def _kind(column: "pd.Series[Any]") -> str:
-    """What the cells of a column are, as pandas reads it by itself."""
     if pd.api.types.is_bool_dtype(column):
         return "flag"
     if pd.api.types.is_unsigned_integer_dtype(column):
@@ -181,7 +179,6 @@ def _numbers(column: "pd.Series[Any]") -> "pd.Series[Any]":
 
 
 def _bytes_of(path: Path, span: Span) -> BytesIO:
-    """The header and the bytes of a span."""
     with path.open("rb") as file:
         header = _end_of_header(_records(file), path)
         file.seek(0)

@@ -11,8 +11,8 @@ from relax_plugin.distributed.shipped import Shipped
 from relax_plugin.distributed.tables import CALLED, all_slots, answer_dtype, as_trained, settled, settled_dtypes
 from relax_plugin.errors import ColumnError, GoalError, InputError, MissingExtraError
 from relax_plugin.goal import Goal
+from relax_plugin.plausibility import Plausible
 from relax_plugin.table.constraints import Bounds
-from relax_plugin.wishes.plausibility import Plausible
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -97,7 +97,6 @@ def explain(
 def _explained(
     queries: pd.DataFrame, shipped: Shipped, call: Mapping[str, Any], answers: Any, meta: pd.DataFrame
 ) -> pd.DataFrame:
-    """The answers of one partition, on a worker."""
     if len(queries) == 0:
         return meta.iloc[:0]
     explainer = shipped.explainer()
@@ -109,7 +108,6 @@ def _explained(
 def _meta(
     queries: pd.DataFrame, explainer: CounterfactualExplainer, carry: list[Hashable], answers: Any
 ) -> pd.DataFrame:
-    """The columns and types of the answers, without a row."""
     names = [*explainer.space_.columns, *carry]
     for name in names:
         if name not in queries.columns:

@@ -17,28 +17,14 @@ PART_ROWS = 65_536
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows of a file that follow each other.
+    """Some rows of a file that follow each other."""
 
-    Attributes
-    ----------
-    number : int
-        From 0 on, over all files.
-    path : Path
-    first : int
-        Number of its first row, in its file.
-    rows : int
-    before : int
-        Rows of the files before its own.
-    span : Span, optional
-        Where they are in a CSV file.
-    """
-
-    number: int
+    number: int  # from 0 on, over all files
     path: Path
-    first: int
+    first: int  # number of its first row, in its file
     rows: int
-    before: int = 0
-    span: Span | None = None
+    before: int = 0  # rows of the files before its own
+    span: Span | None = None  # where they are in a CSV file
 
     def __str__(self) -> str:
         return f"rows {self.first} to {self.first + self.rows - 1} of {self.path}"
@@ -46,33 +32,19 @@ class Part:
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a table, and what has to be known of all of them to read one as the whole table would be read.
-
-    Attributes
-    ----------
-    parts : tuple of Part
-    missing : texts that mean a missing cell
-    kinds : dict
-        What the columns of CSV files are (`kinds_of_csv`).
-    gaps : set of columns of other files that have missing cells somewhere
-    """
+    """The parts of a table, and what has to be known of all of them to read one as the whole table would be read."""
 
     parts: tuple[Part, ...]
-    missing: tuple[str, ...] = ()
-    kinds: dict[str, str] = field(default_factory=dict)
-    gaps: frozenset[str] = frozenset()
+    missing: tuple[str, ...] = ()  # texts that mean a missing cell
+    kinds: dict[str, str] = field(default_factory=dict)  # what the columns of CSV files are (`kinds_of_csv`)
+    gaps: frozenset[str] = frozenset()  # columns of other files that have missing cells somewhere
 
     @classmethod
     def of(cls, path: Path, rows: int = PART_ROWS, missing: Sequence[str] = (), texts: Sequence[str] = ()) -> "Parts":
-        """The parts of a file, or of the files of a folder in the order of their names.
+        """The parts of a file, or of the files of a folder in the order of their names, none across the ends of files.
 
-        Parameters
-        ----------
-        path : Path
-        rows : int
-            Of a part, at most. Parts do not cross the ends of files.
-        missing : texts that mean a missing cell, as an empty one does
-        texts : columns of CSV files that are texts, whatever they hold
+        Texts in `missing` mean a missing cell, as an empty one does; `texts` are columns of CSV files that are texts,
+        whatever they hold.
         """
         files = table_files(path)
         parts: list[Part] = []

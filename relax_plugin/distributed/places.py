@@ -1,6 +1,7 @@
 """Where parts are worked on: in processes of this machine, or by the workers of a Dask cluster."""
 
 import logging
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,11 +19,29 @@ logger = logging.getLogger(__name__)
 
 Work = Callable[[Part, Shipped], Note]
 
+NO_WORKING_FOLDER = "PYTHONSAFEPATH"  # set to 1: files there, such as secrets.py, must not stand in for modules
 # Processes side by side have a core each; more threads would only be in each other's way.
-ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
-)
+ENVIRONMENT = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"),
+    NO_WORKING_FOLDER: "1",
+}
 MOST_BREAKS = 3  # of a pool of processes, one after the other without a part that was done
+
+
+def pool(workers: int) -> ProcessPoolExecutor:
+    """A pool of processes that import nothing from the working folder.
+
+    The pool also starts a process that removes its semaphores, which takes the environment of this process.
+    """
+    before = os.environ.get(NO_WORKING_FOLDER)
+    os.environ[NO_WORKING_FOLDER] = "1"
+    try:
+        return ProcessPoolExecutor(workers, env=ENVIRONMENT)
+    finally:
+        if before is None:
+            del os.environ[NO_WORKING_FOLDER]
+        else:
+            os.environ[NO_WORKING_FOLDER] = before
 
 
 def in_processes(work: Work, parts: Sequence[Part], shipped: Shipped, jobs: int) -> Iterator[Note]:
@@ -34,7 +53,7 @@ def in_processes(work: Work, parts: Sequence[Part], shipped: Shipped, jobs: int)
         packed = shipped.in_file(Path(folder) / "explainer")
         left, breaks = {part.number: part for part in parts}, 0
         while left:
-            executor = ProcessPoolExecutor(min(jobs, len(left)), env=ONE_THREAD)
+            executor = pool(min(jobs, len(left)))
             try:
                 for task in as_completed([executor.submit(work, part, packed) for part in left.values()]):
                     note = task.result()

@@ -1,7 +1,6 @@
 """A fitted explainer on its way to other processes, where it stays warm: it is unpacked once in each of them."""
 
 import hashlib
-import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +9,12 @@ import cloudpickle
 
 from relax_plugin.base import CounterfactualExplainer, fitted
 from relax_plugin.errors import InputError, SavedFileError
+from relax_plugin.locks import fork_safe_lock
 
 KEPT_WARM = 4  # explainers in a process; a cluster serves several callers
 
 _warm: OrderedDict[str, CounterfactualExplainer] = OrderedDict()
-_unpacking = threading.Lock()
+_unpacking = fork_safe_lock()
 
 
 @dataclass(frozen=True)

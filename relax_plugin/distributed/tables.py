@@ -70,6 +70,12 @@ def _replaced(table: pd.DataFrame, name: Any, column: "pd.Series[Any]") -> pd.Da
     return table
 
 
+def _answers(labels: Any, index: pd.Index, dtype: Any) -> "pd.Series[Any]":
+    """Answers as a column; of objects where an integer or bool cannot be missing, as of a query that was refused."""
+    whole = isinstance(dtype, np.dtype) and dtype.kind in "iub"
+    return pd.Series(labels, index=index, dtype=object if whole and pd.isna(labels).any() else dtype)
+
+
 def all_slots(result: Counterfactuals, answers: Any) -> pd.DataFrame:
     """A line for each query and each counterfactual wanted of it, whether it was found or not.
 
@@ -83,13 +89,13 @@ def all_slots(result: Counterfactuals, answers: Any) -> pd.DataFrame:
     missing = np.flatnonzero(~found.ravel())
     own = original.iloc[query[missing]].set_axis(missing, axis=0)
     cells = pd.concat([part for part in (given, own) if len(part)] or [own]).sort_index()
-    reasons = np.where(found, "", result.status).ravel().astype(str)
+    reasons = np.where(found, "", result.statuses).ravel().astype(str)
     columns = {"cf_id": slot, "found": found.ravel(), "reason": reasons}
     head = pd.DataFrame(columns, index=cells.index)
     tail = pd.DataFrame(
         {
-            "before": pd.Series(result.before[query], index=cells.index, dtype=answers),
-            "after": pd.Series(result.after.ravel(), index=cells.index, dtype=answers),
+            "before": _answers(result.before[query], cells.index, answers),
+            "after": _answers(result.after.ravel(), cells.index, answers),
         }
     )
     parts = [head, cells, tail]

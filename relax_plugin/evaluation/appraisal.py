@@ -27,19 +27,8 @@ def realism_columns(
 ) -> dict[str, Floats]:
     """How real some counterfactuals look, and what they cost: a number a row, by the name of its column.
 
-    Parameters
-    ----------
-    yardsticks : Yardsticks
-    space : FeatureSpace
-        That knows all cells of the rows.
-    rows : DataFrame
-        The counterfactuals in the user's dtypes.
-    pair : two arrays (n, features)
-        The values of the queries, and of the counterfactuals.
-    answer : Answer
-        The model's, to the counterfactuals.
-    prices : mapping of feature to price
-        Of the unit; the others are the space's own.
+    The space knows all cells of the rows, which are counterfactuals in the user's dtypes; `pair` are the values of the
+    queries, and of the counterfactuals; the prices are of the unit, those of other features the space's own.
     """
     start, values = pair
     own = {feature.name: feature.cost for feature in space.features}
@@ -59,16 +48,7 @@ def lasting(yardsticks: Yardsticks, space: FeatureSpace, rows: pd.DataFrame, goa
 
 
 class AgainWithNoise:
-    """The counterfactuals of the same queries a little otherwise.
-
-    Parameters
-    ----------
-    task : Task
-    queries : DataFrame
-        The first of them, `robustness.NOISY_ROWS` at most, are explained again.
-    seed : int
-        Of the noise: the same for every method.
-    """
+    """The counterfactuals of the same queries a little otherwise, with the same noise for every method."""
 
     def __init__(self, task: Task, queries: pd.DataFrame, seed: int) -> None:
         self.task, self.queries = task, queries.iloc[: robustness.NOISY_ROWS]
@@ -84,9 +64,9 @@ class AgainWithNoise:
         Only of queries that both times have an answer that the model confirms, and to which it gave the same answer
         with noise as without; a regressor's answers move with any noise, and may.
         """
-        before = [blackbox.confirm(rows) for rows in (self.queries, self.rows)]
+        before = [blackbox.confirm(rows, mark_refused=True) for rows in (self.queries, self.rows)]
         goal = self.task.goal_of(len(self.rows)) or Goal.flip()
-        same = self.other.copy()
+        same = self.other & before[0].answered & before[1].answered
         if blackbox.task == "classification":
             same &= before[0].output == before[1].output
         values = np.full((2, len(self.rows), len(self.task.space)), np.nan)
@@ -96,7 +76,8 @@ class AgainWithNoise:
             if len(frame):
                 query = frame["query_id"].to_numpy()
                 delivered = frame[self.task.space.columns]
-                met[query] = goal.bind(blackbox, before[at]).take(query).met(blackbox.confirm(delivered))
+                answer = blackbox.confirm(delivered, mark_refused=True)
+                met[query] = goal.bind(blackbox, before[at]).take(query).met(answer)
                 values[at, query] = self.task.space.taking_in(delivered)[1]
             same &= met
         ids = np.flatnonzero(same)

@@ -28,11 +28,6 @@ class Encoding:
     """Rows as a detector sees them: standardised numbers, a column of 0 and 1 for each category.
 
     A missing number counts as the mean, and a missing category is none of the known ones.
-
-    Parameters
-    ----------
-    training : DataFrame
-        By which numbers are standardised and categories known.
     """
 
     def __init__(self, training: pd.DataFrame) -> None:
@@ -52,11 +47,8 @@ class Encoding:
 def outliers(kind: str, known: Floats) -> Callable[[Floats], Booleans]:
     """What calls rows outliers: those that score lower than a twentieth of the rows that it was fitted on.
 
-    Parameters
-    ----------
-    kind : "lof" or "forest"
-    known : array (rows, columns)
-        Distinct rows; one that occurs twenty times would have no distance to its neighbours.
+    The kind is "lof" or "forest". The known rows are distinct: one that occurs twenty times would have no distance to
+    its neighbours.
     """
     fitted: Any
     if kind == "lof":

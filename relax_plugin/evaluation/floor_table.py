@@ -30,17 +30,8 @@ def above_floor(
     of these, and how many changes the method's valid ones are above it; the share of these instances that the method
     solves `at` that number of changes (what it does not solve is not there); over those that are, the mean least
     distance (`floor L1`) and how far the method's is above it; and the share of instances that are `optimal` in both.
-    Means over seeds. A seed without a number makes the mean unknown, as in all tables.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Of a benchmark, as `runner.run` gives them.
-    folder : path
-        Of its results: floors are kept there, and not computed again.
-    most_changes : int
-    load : callable
-        Gives the task of a name and a seed.
+    Means over seeds. A seed without a number makes the mean unknown, as in all tables. Floors are kept in the folder of
+    the benchmark's results, and not computed again.
     """
     lines, reasons = floor_by_seed(rows, folder, most_changes, load)
     records = [
@@ -88,7 +79,6 @@ def stored_floor(task: Task, seed: int, count: int, folder: Path, most_changes: 
 
 
 def _check(frame: pd.DataFrame, count: int, columns: list[str]) -> None:
-    """Refuse a frame that is no floor of so many rows."""
     if list(frame.columns) != columns:
         raise ValueError(f"it has not the columns {', '.join(columns)}")
     if len(frame) != count:

@@ -25,9 +25,10 @@ from relax_plugin.evaluation.units import Method, Unit
 from relax_plugin.evaluation.whole_rows import WholeRows
 from relax_plugin.evaluation.yardsticks import NEIGHBOURS, Yardsticks, yardsticks_of
 from relax_plugin.features import FeatureSpace
+from relax_plugin.formatting import six_digits
 from relax_plugin.goal import BoundGoal, Goal
 from relax_plugin.reading.sentences import alternatives
-from relax_plugin.results import Counterfactuals, shown
+from relax_plugin.results import Counterfactuals
 
 UNTOLD = ("local_outlier", "isolated", "lasting", "noise_distance")  # where nobody can tell, or all is not asked for
 REAL = tuple(name for name in COLUMNS if name.startswith("real_"))
@@ -108,7 +109,6 @@ def judge(unit: Unit, task: Task, tell: Callable[[str], None] | None = None) -> 
 
 
 def _tell_of_noise(rows: list[Row], again: AgainWithNoise, explainer: Any, part: "Examination", vary: Any) -> None:
-    """Write into the rows how far the answers move if the queries are a little otherwise."""
     result = again.explained(explainer, vary)
     for instance, distance in zip(*again.distance(part.blackbox, part.result, result), strict=True):
         rows[instance]["noise_distance"] = float(distance)
@@ -171,13 +171,14 @@ class Examination:
         frame, n = self.result.frame, len(self.queries)
         query, slot = frame["query_id"].to_numpy(), frame["cf_id"].to_numpy()
         rows, start, values = self.delivered, self.start[query], self.values
-        answer = self.blackbox.confirm(rows) if len(rows) else self.blackbox.ask(values)
+        answer = self.blackbox.confirm(rows, mark_refused=True) if len(rows) else self.blackbox.ask(values)
         limits = self.space.limits(None if self.task.told else self.asked)
         kinds = WholeRows(self.space, self.space.frame(self.queries).iloc[query], rows).counts()
         violated = metrics.violations(self.space, limits, start, values, self.max_changes) + sum(kinds.values())
         slots = np.repeat(self.start[:, None], self.result.found.shape[1], axis=1)
         slots[query, slot] = values
         good = self.goal.take(query).met(answer) & (violated == 0)
+        good &= self.before.answered[query]
         confirmed = np.zeros(self.result.found.shape, dtype=bool)
         confirmed[query, slot] = good
         first = np.flatnonzero(slot == 0)
@@ -199,7 +200,6 @@ class Examination:
         )
 
         def everywhere(numbers: Any, nothing: Any, where: Booleans | None = None) -> Any:
-            """Numbers of delivered rows as an array over all queries."""
             column = np.full(n, nothing, dtype=object if isinstance(nothing, str) else None)
             keep = slice(None) if where is None else where
             column[ids[keep]] = np.asarray(numbers)[keep]
@@ -225,7 +225,7 @@ class Examination:
             "after": everywhere(self._text(answer), ""),
             "probability_before": everywhere(probability[0], np.nan),
             "probability_after": everywhere(probability[1], np.nan),
-            "stage": self.result.stage[:, 0],
+            "stage": self.result.stages[:, 0],
             "reason": np.where(valid, "", self._reasons(everywhere(violated, 0))),
             "sentence": np.array([told[0] for told in alternatives(self.result)], dtype=object),
             "rows": self._rows_spent(),
@@ -249,7 +249,7 @@ class Examination:
 
     def _redundant(self, start: Values, values: Values, ids: Integers) -> Integers:
         def meets(candidates: Values, owner: Integers) -> Booleans:
-            met = self.goal.take(ids[owner]).met(self.blackbox.ask(candidates))
+            met = self.goal.take(ids[owner]).met(self.blackbox.ask(candidates, mark_refused=True))
             if self.space.rules:  # what keeps a rule is not too much
                 queries = self.space.frame(self.queries).iloc[ids[owner]]
                 reverted = self.space.frame(self.space.restore(candidates, queries, start[owner]))
@@ -278,10 +278,11 @@ class Examination:
         return self.before.scores[ids, position], answer.scores[rows, position]
 
     def _text(self, answer: Answer) -> Any:
-        return np.array([shown(label) for label in self.blackbox.labels(answer.output)], dtype=object)
+        texts = np.array([six_digits(label) for label in self.blackbox.labels(answer.output)], dtype=object)
+        return np.where(answer.answered, texts, "")
 
     def _reasons(self, violated: Integers) -> Any:
-        reasons = self.result.status[:, 0].astype(object)
+        reasons = self.result.statuses[:, 0].astype(object)
         untrue = self.result.found[:, 0]
         reasons[untrue] = "said to be found, but the model's answer does not meet the goal"
         broken = untrue & (violated > 0)
@@ -302,11 +303,11 @@ class Examination:
 def _asked(task: Task, rows: int) -> tuple[Answer, list[str]]:
     """The model's answers to the first test rows, and these rows as JSON: the same for every method."""
     queries = task.X_test.iloc[:rows]
-    return yardsticks_of(task).blackbox.confirm(queries), [_json(row) for row in queries.to_dict("records")]
+    answer = yardsticks_of(task).blackbox.confirm(queries, mark_refused=True)
+    return answer, [_json(row) for row in queries.to_dict("records")]
 
 
 def _at(ids: Integers, numbers: Floats, n: int) -> Floats:
-    """Numbers of some queries as an array over all, NaN elsewhere."""
     column = np.full(n, np.nan)
     column[ids] = numbers
     return column

@@ -23,13 +23,7 @@ DIGITS = "%.5g"
 def keep_rows(rows: pd.DataFrame, folder: Path, run: dict[str, Any]) -> Path:
     """Write the rows, and how they were made, into a folder; the same rows give the same bytes.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        As `runner.run` gives them.
-    folder : path
-    run : mapping
-        The command, the time, versions and machine; replaces what was noted before, whose rows are gone.
+    `run` (the command, the time, versions and machine) replaces what was noted before, whose rows are gone.
     """
     kept = rows[[name for name in COLUMNS if name not in LEFT_OUT]].copy()
     kept["reason"] = kept["reason"].where(kept["state"] != "ok", "")

@@ -20,22 +20,11 @@ Outcome = Literal["better", "worse", "tied"]
 
 @dataclass(frozen=True)
 class Pairing:
-    """How one method does against another on a task.
-
-    Attributes
-    ----------
-    task : str
-    difference : float
-        Mean over pairs of queries, so that above 0 the first is better.
-    error : float
-        Standard error of it.
-    pairs : int
-    outcome : "better", "worse" or "tied"
-    """
+    """How one method does against another on a task."""
 
     task: str
-    difference: float
-    error: float
+    difference: float  # mean over pairs of queries, so that above 0 the first is better
+    error: float  # standard error of it
     pairs: int
 
     @property
@@ -48,13 +37,7 @@ class Pairing:
 def paired(rows: pd.DataFrame, one: str, other: str, score: Score) -> list[Pairing]:
     """The first method against the second on every task that both ran on, query by query of the same seeds.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Tidy rows of a benchmark.
-    one, other : labels of methods
-    score : Score
-        By which; an unsolved query counts as the worst.
+    An unsolved query counts as the worst.
     """
     numbers = by_query(rows[rows["method"].isin([one, other])], score)
     if one not in numbers or other not in numbers:

@@ -74,7 +74,6 @@ class Plan:
         return min(counts, default=None)
 
     def _check(self, methods: Sequence[Method]) -> None:
-        """Refuse before anything runs what could not run."""
         for task in self.tasks:
             if isinstance(task, str):
                 check_task_name(task)

@@ -13,13 +13,7 @@ from relax_plugin.features import FeatureSpace
 
 
 class Neighbours:
-    """The training rows, among which the nearest ones are looked up.
-
-    Parameters
-    ----------
-    space : FeatureSpace
-    training : array (rows, d)
-    """
+    """The training rows, among which the nearest ones are looked up."""
 
     def __init__(self, space: FeatureSpace, training: Floats) -> None:
         self.space, self.count = space, len(training)
@@ -36,14 +30,7 @@ class Neighbours:
 def ynn(nearest: Integers, known: Floats, reached: Floats) -> Floats:
     """Share of the nearest training rows for which the model gives the answer reached (n,): yNN of CARLA.
 
-    Parameters
-    ----------
-    nearest : int array (n, k)
-        Positions of training rows, as `Neighbours.nearest` gives them.
-    known : array (rows,)
-        The model's answers to the training rows.
-    reached : array (n,)
-        Its answers to the counterfactuals.
+    Positions in `nearest` (n, k) are of training rows, to which the model's answers are `known`.
     """
     return np.asarray((known[nearest] == reached[:, None]).mean(axis=1), dtype=np.float64)
 

@@ -18,7 +18,7 @@ from relax_plugin.errors import InputError, UnsupportedError
 from relax_plugin.evaluation.tasks import Task
 from relax_plugin.evaluation.whole_rows import WholeRows
 from relax_plugin.features import FeatureSpace
-from relax_plugin.wishes.further_models import FurtherModel, further_models
+from relax_plugin.other_models import FurtherModel, further_models
 
 REFITS = 5  # models fitted again that judge answers
 FIRST_SEED = 1000  # of these, beyond those that tasks are made with
@@ -31,9 +31,7 @@ DRAWS = 10  # of noise, for rows that a rule refuses
 def future_validity(met: Booleans) -> Floats:
     """Share of the models fitted again for which each counterfactual still meets its goal (n,); NaN without models.
 
-    Parameters
-    ----------
-    met : bool array (models, n)
+    `met` says so of each model and counterfactual (models, n).
     """
     return np.asarray(met.mean(axis=0)) if len(met) else np.full(met.shape[1], np.nan)
 
@@ -66,14 +64,7 @@ def bootstrap(labels: Array, seed: int, *, every_class: bool) -> Integers:
 def refits(task: Task, blackbox: BlackBox, training: Values, count: int = REFITS) -> tuple[FurtherModel, ...]:
     """The models that judge answers; none if the task's cannot be trained again.
 
-    Parameters
-    ----------
-    task : Task
-    blackbox : BlackBox
-        Of its model, that has learned the classes.
-    training : array (rows, features)
-        The values of its training rows.
-    count : int
+    The BlackBox of its model has learned the classes, and `training` are the values of its training rows.
     """
     if not can_be_refitted(task):
         return ()
@@ -87,11 +78,6 @@ def told_models(task: Task, count: int) -> list[Any]:
 
     This is what ROAR asks for (Upadhyay, Joshi and Lakkaraju 2021), an answer that outlasts a shift of the model, with
     models in the place of a ball of weights, so that any kind of model will do.
-
-    Parameters
-    ----------
-    task : Task
-    count : int
     """
     if count < 1:
         raise InputError(f"also is {count}; a benchmark takes a number of models fitted again, such as also=2.")
@@ -112,17 +98,10 @@ def met_by(models: tuple[FurtherModel, ...], space: FeatureSpace, rows: pd.DataF
 def noisy(space: FeatureSpace, queries: pd.DataFrame, seed: int, size: float = NOISE) -> tuple[pd.DataFrame, Booleans]:
     """The queries a little otherwise, and which of them are: each number moved by normal noise, then rounded.
 
-    The deviation of the noise is at least half a step of the number's grid, or nothing would move where it is coarse.
-    Categories and missing cells stay, numbers stay within their bounds, derived columns are computed anew. Noise that
-    breaks a rule or moves nothing is drawn again some times; a row that it never suits stays as it is.
-
-    Parameters
-    ----------
-    space : FeatureSpace
-    queries : DataFrame
-    seed : int
-    size : float
-        In standard deviations of each number.
+    The deviation of the noise, `size` standard deviations of each number, is at least half a step of the number's grid,
+    or nothing would move where it is coarse. Categories and missing cells stay, numbers stay within their bounds,
+    derived columns are computed anew. Noise that breaks a rule or moves nothing is drawn again some times; a row
+    that it never suits stays as it is.
     """
     rng = np.random.default_rng([seed, *b"noise"])
     space, start = space.taking_in(queries)
@@ -140,7 +119,6 @@ def noisy(space: FeatureSpace, queries: pd.DataFrame, seed: int, size: float = N
 
 
 def _moved(space: FeatureSpace, start: Values, noise: Floats, size: float) -> Values:
-    """Numbers moved by noise, on their grid and within their bounds."""
     deviation = np.maximum(size * space.scale, 0.5 * space.grid.step)
     moved = space.limits().inside(start + noise * deviation)
     carried = np.array([feature.carried for feature in space.features], dtype=bool)

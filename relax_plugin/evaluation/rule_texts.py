@@ -37,6 +37,7 @@ ORDERS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.NotEq: operator.ne,
 }
 FUNCTIONS: dict[str, Callable[..., Any]] = {"abs": np.abs, "min": np.minimum, "max": np.maximum}
+LOGICAL: dict[str, Callable[[Any, Any], Any]] = {"implies": np.less_equal, "iff": np.equal}
 
 
 @dataclass(frozen=True)
@@ -57,13 +58,7 @@ class Told:
 
 
 class RuleText:
-    """A rule or a formula, read by Python's parser.
-
-    Parameters
-    ----------
-    text : str
-        In the language of rules: names that are no identifiers stand in backticks.
-    """
+    """A rule or a formula, read by Python's parser; names that are no identifiers stand in backticks."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -112,7 +107,6 @@ class _Reading:
     loose: bool
 
     def column(self, node: ast.expr) -> Told | None:
-        """The column that a name or `was(name)` is."""
         if _is_was(node) and isinstance(node, ast.Call) and isinstance(node.args[0], ast.Name):
             return self.before[self.rule.names.get(node.args[0].id, node.args[0].id)]
         return self.after[self.rule.names.get(node.id, node.id)] if isinstance(node, ast.Name) else None
@@ -123,6 +117,8 @@ class _Reading:
             return reduce(join, (self.truth(part) for part in node.values))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return ~np.asarray(self.truth(node.operand))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in LOGICAL:
+            return LOGICAL[node.func.id](*map(self.truth, node.args))
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             links = zip(sides[:-1], node.ops, sides[1:], strict=True)
@@ -130,7 +126,6 @@ class _Reading:
         raise InputError(f"the judge cannot read {ast.unparse(node)!r} of the rule {self.rule.text!r}.")
 
     def link(self, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Any:
-        """One comparison of a chain."""
         if isinstance(sign, ast.In | ast.NotIn):
             assert isinstance(right, ast.List | ast.Tuple | ast.Set)
             among = reduce(np.logical_or, (self.link(left, ast.Eq(), item) for item in right.elts))

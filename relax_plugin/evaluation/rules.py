@@ -30,21 +30,11 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True)
 class Kind:
-    """What the rules of a kind have in common.
+    """What the rules of a kind have in common."""
 
-    Attributes
-    ----------
-    scores : tuple of float
-        Of class 1, where none of the conditions hold, one, two, …; a rule has one condition fewer than scores.
-    positives : float
-        About this share of the rows is of class 1: enough of them to learn from a thousand rows that there are some.
-    in_order : bool
-        Whether only the conditions before the first one that fails are counted.
-    """
-
-    scores: tuple[float, ...]
-    positives: float
-    in_order: bool = False
+    scores: tuple[float, ...]  # of class 1, where none of the conditions hold, one, two, …: one more than conditions
+    positives: float  # about the share of rows of class 1: enough among a thousand to learn from
+    in_order: bool = False  # only the conditions before the first one that fails are counted
 
 
 KINDS = {
@@ -57,13 +47,8 @@ KINDS = {
 class RuleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A model that was written by hand: its score is looked up by how many of its conditions a row fulfils.
 
-    Parameters
-    ----------
-    conditions : sequence of Condition
-    scores : sequence of float
-        Of class 1, for each number of conditions from none to all.
-    in_order : bool
-        Whether only the conditions before the first one that fails are counted.
+    `scores` are of class 1, for each number of conditions from none to all; `in_order` counts only the conditions
+    before the first one that fails.
     """
 
     def __init__(self, conditions: Sequence[Condition], scores: Sequence[float], in_order: bool = False) -> None:

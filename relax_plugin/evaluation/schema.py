@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from relax_plugin.formatting import count, exact, hundredths, percents, tenths, three_digits
+
 Row = dict[str, Any]
 STATES = ("ok", "crashed", "timed out", "skipped")
 
@@ -102,67 +104,29 @@ ROW = (
 COLUMNS = tuple(column.name for column in ROW)
 
 
-def percent(share: float) -> str:
-    return f"{100 * share:.1f}%"
-
-
-def hundredths(number: float) -> str:
-    return f"{number:.2f}"
-
-
-def tenths(number: float) -> str:
-    return f"{number:,.1f}"
-
-
-def count(number: float) -> str:
-    return f"{number:,.0f}"
-
-
-def digits(number: float) -> str:
-    """Three digits, as times of a millisecond and of an hour stand in one column."""
-    return f"{number:,.0f}" if number >= 99.95 else f"{number:#.3g}"
-
-
-def exact(number: float) -> str:
-    """Nothing but 0 reads as 0."""
-    return f"{number:.3g}"
-
-
 @dataclass(frozen=True)
 class Number:
-    """A number of a table: its name there, its heading on a page, how it is written, and what it means.
-
-    Parameters
-    ----------
-    key, heading, text, meaning
-    best : "high", "low" or ""
-        Which way is better; "" where methods were measured on other queries, or no way is.
-    mean_of : str
-        The column of the rows that it is the mean of over a unit's instances, if it is that.
-    spread : bool
-        Whether the standard deviation over seeds stands beside it.
-    of_all_seeds : bool
-        Whether a seed without it makes it unknown, lest a method looks better for a seed that it failed.
-    """
+    """A number of a table: its name there, its heading on a page, how it is written, and what it means."""
 
     key: str
     heading: str
     text: Callable[[float], str]
     meaning: str
-    best: Literal["high", "low", ""] = ""
-    mean_of: str = ""
-    spread: bool = False
+    best: Literal["high", "low", ""] = ""  # which way is better; "" where methods were measured on other queries
+    mean_of: str = ""  # the column of the rows that it is the mean of over a unit's instances
+    spread: bool = False  # the standard deviation over seeds stands beside it
+    # One seed without it makes it unknown, lest a method looks better for a seed that it failed.
     of_all_seeds: bool = False
 
 
 _OF_ONE_SEED = (
     Number("instances", "queries", count, "test rows the method was asked to explain, for each seed"),
     Number(
-        "validity", "validity", percent,
+        "validity", "validity", percents,
         "share of all queries with a valid counterfactual, which the model confirms and which violates no constraint; "
         "unsolved queries and failed runs count as 0", "high", spread=True,
     ),
-    Number("worst class", "worst class", percent, "validity over the queries of the class where it is lowest", "high"),
+    Number("worst class", "worst class", percents, "validity over the queries of the class where it is lowest", "high"),
     Number(
         "L0", "L0", hundredths,
         "features changed, mean over the method's own valid counterfactuals: giving up on hard queries makes it lower",
@@ -190,7 +154,7 @@ _OF_ONE_SEED = (
         mean_of="redundant",
     ),
     Number(
-        "inside box", "inside box", percent, "share of counterfactuals within the ranges of the training rows",
+        "inside box", "inside box", percents, "share of counterfactuals within the ranges of the training rows",
         mean_of="inside_box",
     ),
     Number(
@@ -199,30 +163,30 @@ _OF_ONE_SEED = (
         mean_of="neighbour_distance",
     ),
     Number(
-        "LOF outliers", "LOF outliers", percent,
+        "LOF outliers", "LOF outliers", percents,
         "share of counterfactuals that a LocalOutlierFactor of the training rows calls outliers", "low",
         mean_of="local_outlier", of_all_seeds=True,
     ),
     Number(
-        "IF outliers", "IF outliers", percent,
+        "IF outliers", "IF outliers", percents,
         "share of counterfactuals that an IsolationForest of the training rows calls outliers", "low",
         mean_of="isolated", of_all_seeds=True,
     ),
     Number(
-        "yNN", "yNN", percent,
+        "yNN", "yNN", percents,
         "share of the 5 nearest training rows to which the model gives the answer reached: higher is more plausible",
         "high", mean_of="ynn", of_all_seeds=True,
     ),
-    Number("real LOF outliers", "of real rows", percent, "the same share of test rows", mean_of="real_local_outlier"),
-    Number("real IF outliers", "of real rows", percent, "the same share of test rows", mean_of="real_isolated"),
-    Number("real yNN", "of real rows", percent, "the same of test rows", mean_of="real_ynn"),
+    Number("real LOF outliers", "of real rows", percents, "the same share of test rows", mean_of="real_local_outlier"),
+    Number("real IF outliers", "of real rows", percents, "the same share of test rows", mean_of="real_isolated"),
+    Number("real yNN", "of real rows", percents, "the same of test rows", mean_of="real_ynn"),
     Number(
-        "edge cells", "edge cells", percent,
+        "edge cells", "edge cells", percents,
         "share of changed cells that are numbers at the ends of what the training rows have, or beyond",
         mean_of="edge_cells",
     ),
     Number(
-        "unseen cells", "unseen cells", percent,
+        "unseen cells", "unseen cells", percents,
         "share of changed cells with a value that no training row has in that column", mean_of="unseen_cells",
     ),
     Number("cost", "cost", hundredths, "distance at the prices of the features; L1 where none has one", mean_of="cost"),
@@ -232,16 +196,16 @@ _OF_ONE_SEED = (
         mean_of="percentile_shift",
     ),
     Number(
-        "probability", "probability", percent, "of the class reached, at the counterfactual",
+        "probability", "probability", percents, "of the class reached, at the counterfactual",
         mean_of="probability_after",
     ),
     Number(
-        "lasting", "still valid", percent,
+        "lasting", "still valid", percents,
         "future validity: share of models fitted again, on bootstrap samples, for which counterfactuals are valid",
         "high", mean_of="lasting", of_all_seeds=True,
     ),
     Number(
-        "real lasting", "of real rows", percent, "share of the answers to test rows that models fitted again keep",
+        "real lasting", "of real rows", percents, "share of the answers to test rows that models fitted again keep",
         mean_of="real_lasting",
     ),
     Number(
@@ -264,12 +228,12 @@ _OF_ONE_SEED = (
     Number("max changes", "changes at most", count, "the method's limit of changed features; \N{EN DASH}: none"),
     Number("calls", "calls", count, "calls of the model to explain all queries"),
     Number("training rows", "training rows", count, "rows the model was asked in fit, once", "low"),
-    Number("fit s", "fit, s", digits, "wall seconds to prepare, once", "low"),
-    Number("fit CPU s", "fit, CPU s", digits, "the same in CPU seconds", "low"),
-    Number("explain s", "explain, s", digits, "wall seconds to explain all queries"),
-    Number("explain CPU s", "explain, CPU s", digits, "the same in CPU seconds"),
-    Number("ms each", "a query, ms", digits, "wall milliseconds to explain one query, fit not included", "low"),
-    Number("in model", "in model", percent, "share of the seconds spent inside the model"),
+    Number("fit s", "fit, s", three_digits, "wall seconds to prepare, once", "low"),
+    Number("fit CPU s", "fit, CPU s", three_digits, "the same in CPU seconds", "low"),
+    Number("explain s", "explain, s", three_digits, "wall seconds to explain all queries"),
+    Number("explain CPU s", "explain, CPU s", three_digits, "the same in CPU seconds"),
+    Number("ms each", "a query, ms", three_digits, "wall milliseconds to explain one query, fit not included", "low"),
+    Number("in model", "in model", percents, "share of the seconds spent inside the model"),
 )  # fmt: skip
 _OF_ALL_SEEDS = (
     Number("seeds", "seeds", count, "runs, each with its own split, model and random numbers"),

@@ -10,12 +10,7 @@ SECONDS_A_ROW = 0.001
 
 
 class SlowModel:
-    """A trained model that sleeps 1 ms for each row it is asked, and then gives its own answers.
-
-    Parameters
-    ----------
-    model : fitted regressor with the manners of scikit-learn
-    """
+    """A trained model that sleeps 1 ms for each row it is asked, and then gives its own answers."""
 
     def __init__(self, model: Any) -> None:
         self.model = model

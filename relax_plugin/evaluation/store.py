@@ -38,13 +38,7 @@ ENDING = ".csv.gz"
 
 
 class Notes:
-    """A file that tells what was run, an entry for each time.
-
-    Parameters
-    ----------
-    path : Path
-    texts : keys that every entry has, with a text
-    """
+    """A file that tells what was run, an entry for each time; every entry has a text under each key in `texts`."""
 
     def __init__(self, path: Path, texts: tuple[str, ...]) -> None:
         self.path, self.texts = path, texts
@@ -89,11 +83,7 @@ class Cache:
     def has(self, name: str, check: Callable[[pd.DataFrame], None] | None = None) -> bool:
         """Whether the frame is there. A damaged one is not: it is set aside, which is said in a line.
 
-        Parameters
-        ----------
-        name : str
-        check : callable, optional
-            Raises a ValueError at a frame that is none of this name.
+        `check` raises a ValueError at a frame that is none of this name.
         """
         path = self.path(name)
         if not path.exists():
@@ -225,18 +215,10 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
 
 
 def read_table(path: Path, columns: Iterable[str], texts: Iterable[str]) -> pd.DataFrame:
-    """A table as it was written.
+    """A table as it was written, with at least these columns.
 
-    Parameters
-    ----------
-    path : Path
-    columns : those that it must have, among others
-    texts : those of all its columns that hold texts, of which empty ones stay texts; the others hold numbers
-
-    Raises
-    ------
-    SavedFileError
-        If it cannot be read, lacks a column, or has text where numbers belong.
+    Empty cells of those in `texts` stay texts; all other columns hold numbers. A file that cannot be read, lacks a
+    column or has text where numbers belong is a SavedFileError.
     """
     try:
         table = pd.read_csv(path, dtype=dict.fromkeys(texts, str))
@@ -280,7 +262,6 @@ def environment() -> dict[str, Any]:
 
 
 def _of_unit(unit: Unit, path: Path) -> pd.DataFrame:
-    """The rows of a file that must be those of this unit."""
     rows = read_unit(path)
     task, method, seed = unit.key
     held = rows["task"].iloc[0], rows["method"].iloc[0], int(rows["seed"].iloc[0])
@@ -303,7 +284,6 @@ def _check_columns(rows: pd.DataFrame) -> None:
 
 
 def _check_rows(rows: pd.DataFrame) -> None:
-    """Refuse rows that no unit leaves: of several units, some missing, in a state that there is not."""
     for name in ("task", "method", "seed", "state"):
         if rows[name].nunique() > 1:
             raise ValueError(f"column {name!r} holds several values, but a unit has one")
@@ -316,7 +296,6 @@ def _check_rows(rows: pd.DataFrame) -> None:
 
 
 def _processor() -> str:
-    """The processor's name where the system tells it, else its kind."""
     told = Path("/proc/cpuinfo")
     names = re.findall(r"^model name\s*: (.+)$", told.read_text(), re.MULTILINE) if told.exists() else []
     return names[0] if names else platform.machine()
@@ -346,7 +325,6 @@ def _digest(key: tuple[Any, ...]) -> str:
 
 
 def _readable(text: str) -> str:
-    """A text as it comes back from a file."""
     return text.encode("utf-8", NOT_UNICODE).decode("utf-8")
 
 

@@ -12,27 +12,15 @@ from relax_plugin.evaluation.plan import Plan
 
 @dataclass(frozen=True)
 class Suite:
-    """A benchmark: every method on every task, seed and query, under one limit.
-
-    Parameters
-    ----------
-    name : str
-    tasks, methods : names, methods with options where they need some
-    seeds, rows : int
-        Every method is asked the same queries: who does not get through them in time has not.
-    limit : seconds
-        For fit and explain of one method on one task and seed.
-    max_changes : int
-        For every method alike.
-    """
+    """A benchmark: every method on every task, seed and query, under one limit."""
 
     name: str
     tasks: tuple[str, ...]
-    methods: tuple[str, ...]
+    methods: tuple[str, ...]  # with options where they need some
     seeds: int
-    rows: int
-    limit: float
-    max_changes: int
+    rows: int  # the same for every method: who does not get through them in time has not
+    limit: float  # seconds for fit and explain of one method on one task and seed
+    max_changes: int  # for every method alike
 
     def plan(self) -> Plan:
         """What `runner.run` runs, with every metric."""

@@ -112,7 +112,6 @@ def wall_seconds(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def _units(rows: pd.DataFrame) -> dict[tuple[str, str], list[pd.DataFrame]]:
-    """The units of each task and method, in the order in which they come in the rows."""
     groups: dict[tuple[str, str], list[pd.DataFrame]] = {}
     for key, unit in rows.groupby(["task", "method", "seed"], sort=False):
         task, method, _ = key

@@ -73,7 +73,7 @@ COORDINATED_TASKS = (
 
 In `lock3` the score falls with each of three right changes until all are made, in `and4` it stays as it is until four
 are, and in `sequence` the second change counts only after the first and the third only after the second. One is real:
-a small tree, whose leaves say yes or no (`docs/real_tables.py` tells what else was looked at).
+a small tree, whose leaves say yes or no (`benchmarks/tables/real_tables.py` tells what else was looked at).
 """
 
 ALIASES = {"boston/mlp": "boston/mlp-0.4"}
@@ -142,7 +142,6 @@ class _Recipe:
 
     @property
     def goal(self) -> str:
-        """What is asked for, in words."""
         if self.shift is not None:
             return f"{self.shift} of the range"
         if self.wanted is not None:
@@ -257,7 +256,6 @@ def _plain(name: str) -> str:
 
 
 def _share_missing(name: str) -> float:
-    """The share of the cells of a task that is missing."""
     return next((share for beginning, share in MISSING.items() if name.startswith(beginning)), 0.0)
 
 
@@ -270,7 +268,6 @@ def _split(dataset: "Dataset", seed: int, missing: float = 0.0) -> list[Any]:
 
 
 def _with_gaps(X: "pd.DataFrame", share: float, seed: int) -> "pd.DataFrame":
-    """The rows without a share of their cells, drawn by the seed."""
     import numpy as np
 
     gone = np.random.default_rng([seed, *b"missing"]).uniform(size=X.shape) < share
@@ -313,7 +310,6 @@ def _make_task(name: str, seed: int, parameters: tuple[tuple[str, Any], ...]) ->
 
 
 def _other_classes(model: Any, rows: "pd.DataFrame", seed: int) -> Any:
-    """For each row one of the classes that the model does not answer, all equally likely."""
     import numpy as np
 
     classes = np.asarray(model.classes_)

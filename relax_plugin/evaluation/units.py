@@ -9,7 +9,7 @@ from typing import Any
 
 from relax_plugin.evaluation.schema import ROW, Row
 from relax_plugin.evaluation.tasks import Task, load_task
-from relax_plugin.registry import read_method
+from relax_plugin.registry import full_name, read_method
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Method:
 
     @classmethod
     def parse(cls, text: str) -> "Method":
-        """A name, or a name with options such as `relax-global:effort=policy,rows_per_instance=120`."""
-        return cls(text, *read_method(text))
+        """A name, or a name with options such as `relax-global:effort=policy,max_queries=120`."""
+        return cls(full_name(text), *read_method(text))
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ of a space only what the user has said.
 """
 
 from collections.abc import Hashable, Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from relax_plugin.arrays import Array, Booleans, Integers
+from relax_plugin.cached import cached_property
 from relax_plugin.evaluation.rule_texts import ROUNDING, SHORT_ROUNDING, RuleText, Told
 from relax_plugin.features import FeatureSpace
 from relax_plugin.table.columns import Feature
@@ -21,15 +21,7 @@ KINDS = ("broken_rules", "torn_groups", "changed_gaps", "altered_cells")
 
 
 class WholeRows:
-    """Delivered rows beside their queries, row by row, both with the columns of the space.
-
-    Parameters
-    ----------
-    space : FeatureSpace
-        For its features, groups, formulas and rules.
-    before, after : DataFrame
-        The query of each delivered row, and the row.
-    """
+    """Delivered rows beside their queries, row by row, both with the columns of the space."""
 
     def __init__(self, space: FeatureSpace, before: pd.DataFrame, after: pd.DataFrame) -> None:
         self.space = space
@@ -97,7 +89,8 @@ class WholeRows:
             )
             told, wanted = _numbers(self.after[one.name]), formula.numbers(self.told_cells(self.after))
             rounding = _rounding(self.after[one.name]) * np.maximum(np.abs(wanted), np.abs(told))
-            right = (np.abs(told - wanted) <= rounding) | (np.isnan(told) & np.isnan(wanted))
+            allowed = np.maximum(rounding, one.formula.tolerance * np.abs(wanted))
+            right = (np.abs(told - wanted) <= allowed) | (np.isnan(told) & np.isnan(wanted))
             count += np.where(fresh, ~right, ~_identical(self.before[one.name], self.after[one.name]))
         return count
 
@@ -122,12 +115,10 @@ class WholeRows:
         return pd.concat([rows, told], axis=1)
 
     def _column(self, text: str) -> Hashable:
-        """The column or group that a rule names."""
         names = [*self.space.columns, *self.space.names]
         return text if text in names else next(name for name in names if str(name) == text)
 
     def _of(self, name: Hashable) -> tuple[Hashable, ...]:
-        """The columns behind a name: those of a group, or the column itself."""
         groups = {feature.name: feature.columns for feature in self.space.features if feature.columns}
         return groups.get(name, (name,))
 
@@ -151,6 +142,9 @@ class WholeRows:
                     known[-1] = feature.categories[-1]
                 at = np.where((cells == 1).any(axis=1), (cells == 1).argmax(axis=1), len(feature.columns))
                 told[str(feature.name)] = Told(known[at])
+        for one in self.space.derived:
+            if one.formula.tolerance:  # else the cell itself is what its formula says
+                told[str(one.name)] = Told(RuleText(one.formula.text).numbers(told), rounding=_rounding(rows[one.name]))
         return told
 
 
@@ -202,12 +196,10 @@ def _sign(cell: Any) -> bool:
 
 
 def _numbers(column: "pd.Series[Any]") -> Array:
-    """The cells as float64, NaN where there is no number."""
     return np.asarray(pd.to_numeric(column.astype(object), errors="coerce"), dtype=np.float64)
 
 
 def _labels(column: "pd.Series[Any]") -> Array:
-    """The cells as objects, None where one is missing."""
     cells = np.empty(len(column), dtype=object)
     for row, (cell, gone) in enumerate(zip(column.tolist(), _missing(column), strict=True)):
         cells[row] = None if gone else cell

@@ -33,10 +33,18 @@ logger = logging.getLogger(__name__)
 
 # One thread each: methods are compared on equal terms, and workers side by side do not fight for the cores.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
+NO_WORKING_FOLDER = {"PYTHONSAFEPATH": "1"}  # a file there, such as secrets.py, must not stand in for a module
 PHASES = {"loading the task": 1.0, "preparing the judge": 10.0, "the method": 1.0, "judging": 10.0}
 """What a unit goes through, and how many times the limit each may take: what is not the method's must not end it."""
 LENGTH = struct.Struct("<Q")
 STARTS = 3  # workers that may end while they start, one after another, before their unit is given up
+
+
+def _path() -> list[str]:
+    """What the parent finds, so that a child finds it too; last the working folder, which `python -m` puts first."""
+    here = os.getcwd()
+    known = sorted((folder or here for folder in sys.path), key=lambda folder: folder == here)
+    return [*filter(None, [os.environ.get("PYTHONPATH")]), *known]
 
 
 class Worker:
@@ -48,7 +56,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=os.environ | ONE_THREAD,
+            env=os.environ | ONE_THREAD | NO_WORKING_FOLDER | {"PYTHONPATH": os.pathsep.join(_path())},
             start_new_session=True,  # so that its own children end with it
         )
         self.ready = False
@@ -209,7 +217,6 @@ def main() -> None:
 
 
 def _attempt(request: bytes, answers: IO[bytes], judge: Callable[..., list[Row]]) -> None:
-    """Answer with the rows of a unit, or with what went wrong."""
     try:
         unit: Unit = pickle.loads(request)
         started = time.perf_counter()

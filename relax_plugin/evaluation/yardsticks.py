@@ -4,18 +4,19 @@ The model's answers to the training rows, the nearest of these, detectors of out
 each what real test rows have of it, since no number of plausibility says anything alone.
 """
 
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
 from relax_plugin.arrays import Floats, Values
 from relax_plugin.blackbox import BlackBox
+from relax_plugin.cached import cached_property
 from relax_plugin.evaluation import realism, robustness
 from relax_plugin.evaluation.detectors import Detector, detector_of
 from relax_plugin.evaluation.schema import Row
 from relax_plugin.evaluation.tasks import Task
 from relax_plugin.goal import Goal
-from relax_plugin.wishes.further_models import FurtherModel
+from relax_plugin.other_models import FurtherModel
 
 NEIGHBOURS = 5  # training rows that plausibility is measured by
 REAL_ROWS = 500  # test rows at most that stand for all real ones, the first
@@ -23,22 +24,14 @@ LEAST_ROWS = 3  # distinct training rows, below which nobody tells outliers
 
 
 class Yardsticks:
-    """The judge's own view of a task.
-
-    Attributes
-    ----------
-    space : FeatureSpace
-    blackbox : BlackBox
-    training : array (rows, features)
-    known : array (rows,)
-        The model's answers to the training rows.
-    """
+    """The judge's own view of a task."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
         self.space, self.training = task.space.taking_in(task.X_train)
         self.blackbox = BlackBox(task.model, self.space)
-        self.known: Floats = self.blackbox.learn(self.training).output
+        answered, answer = self.blackbox.learn_answered(self.training)
+        self.training, self.known = self.training[answered], answer.output
 
     @property
     def classifies(self) -> bool:
@@ -69,8 +62,8 @@ class Yardsticks:
         told = {f"real_{name}": float(detector(rows).mean()) for name, detector in self.detectors.items()}
         if self.classifies:
             space, values = self.space.taking_in(rows)
-            output = self.blackbox.over(space).ask(values).output
-            told["real_ynn"] = float(self.ynn(values, output).mean())
+            answer = self.blackbox.over(space).ask(values, mark_refused=True)
+            told["real_ynn"] = float(self.ynn(values, answer.output)[answer.answered].mean())
         return told
 
     @cached_property
@@ -80,9 +73,9 @@ class Yardsticks:
         if not self.refits or not self.classifies or len(rows) == 0:
             return float("nan")
         space, _ = self.space.taking_in(rows)
-        own = self.blackbox.over(space).confirm(rows)
+        own = self.blackbox.over(space).confirm(rows, mark_refused=True)
         other = Goal.flip().bind(self.blackbox, own)
-        return float(1.0 - robustness.met_by(self.refits, space, rows, other).mean())
+        return float(1.0 - robustness.met_by(self.refits, space, rows, other)[:, own.answered].mean())
 
     def ynn(self, values: Values, reached: Floats) -> Floats:
         """yNN of rows with these answers; of a regressor, whose answers are no classes, NaN."""

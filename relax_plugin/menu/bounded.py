@@ -16,14 +16,8 @@ SECONDS = 5.0  # for all sets of a menu together; what is not decided by then st
 def bounded_sets(problem: Problem, sets: Booleans, open_: Integers) -> tuple[Values, Booleans, Booleans]:
     """A row of each set if there is one, whether one was found, and whether one is possible; True where not decided.
 
-    Parameters
-    ----------
-    problem : Problem
-        One query as often as there are sets.
-    sets : bool array (sets, features)
-        All of the features of a set are to change.
-    open_ : int array
-        The sets that are looked at, in this order, if the model is a network that can be read.
+    The problem has one query as often as there are sets (sets, features), all features of which are to change. If the
+    model is a network that can be read, those in `open_` are looked at, in this order.
     """
     deadline = time.perf_counter() + SECONDS
     values, found = problem.start.copy(), np.zeros(len(sets), dtype=bool)

@@ -7,7 +7,6 @@ from math import comb
 
 import numpy as np
 
-from relax_plugin.arguments import whole_number
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.base import CounterfactualExplainer, fitted
 from relax_plugin.blackbox import Answer, BlackBox
@@ -19,6 +18,7 @@ from relax_plugin.menu.bounded import bounded_sets
 from relax_plugin.menu.menu import Menu
 from relax_plugin.menu.probed import probed_sets
 from relax_plugin.menu.proved import proved_sets, trees_of
+from relax_plugin.parameters import whole_number
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.results import taken
 from relax_plugin.table.tables import pandas_or_array
@@ -115,8 +115,10 @@ def find_menu(
     result = search.explain(
         taken(query, np.zeros(len(sets), dtype=np.int64)), goal=goal, vary=vary, bounds=bounds, max_changes=most
     )
+    if result.refused[0]:
+        raise result.refusal(0)
     within = ((result.values[:, 0] == result.start) | sets).all(axis=1)  # a mended row may leave its set
-    already = result.stage[:, 0] == "query"
+    already = result.stages[:, 0] == "query"
     return Menu(
         result=result,
         sets=chosen,
@@ -142,7 +144,6 @@ def _with_trees(blackbox: BlackBox, values: Values, answer: Answer) -> BlackBox:
 def _free(
     explainer: CounterfactualExplainer, query: Rows, vary: Iterable[Hashable] | None, bounds: Bounds | None
 ) -> Integers:
-    """The features that may change in a query."""
     space, values = explainer.space_.taking_in(query)
     limits = space.limits(vary, bounds, values)
     return np.flatnonzero(_able(limits, values)[0])
@@ -164,7 +165,6 @@ def _inside(sets: Booleans) -> Booleans:
 
 
 def _positions(problem: Problem) -> Integers:
-    """Where the queries of a part of a problem are in the whole."""
     at = np.arange(len(problem))
     whole: Problem | None = problem
     while whole is not None and whole.index is not None:

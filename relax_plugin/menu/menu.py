@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.arrays import Booleans, Integers
-from relax_plugin.reading.words import spoken
+from relax_plugin.cached import cached_property
+from relax_plugin.formatting import feature_label, format_labelled, printable
 from relax_plugin.results import Counterfactuals
-from relax_plugin.table.labels import words_of, words_of_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,9 +75,9 @@ class Menu:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """A line for each set: its features, the status, whether a smaller set does, the changes and their price.
+        """A line for each set: its features, the status, the changes and their price.
 
-        Those with an answer come first, the cheapest before the others.
+        Sets of which a part is enough are left out. Those with an answer come first, the cheapest before the others.
         """
         space, result, every = self.result.space, self.result, range(len(self))
         distance = np.where(self.found, result.proximity[: len(self), 0], np.nan)
@@ -87,14 +86,14 @@ class Menu:
                 "features": [tuple(space.names[j] for j in part) for part in self.sets],
                 "changes": [len(part) for part in self.sets],
                 "status": self.status,
-                "fewer would do": self.enough,
                 "how": [self._told(row) if self.found[row] else "" for row in every],
                 "distance": distance,
                 "proved closest": self.closest & self.found,
                 "answer": pd.Series([result.after[row, 0] if self.found[row] else None for row in every], dtype=object),
             }
         )
-        order = lines.assign(missing=~self.found).sort_values(["missing", "changes", "distance"], kind="stable").index
+        own = lines.assign(missing=~self.found)[~self.enough]
+        order = own.sort_values(["missing", "changes", "distance"], kind="stable").index
         return lines.loc[order].reset_index(drop=True)
 
     def sentences(self) -> list[str]:
@@ -115,10 +114,9 @@ class Menu:
         for size in sorted({len(part) for part in self.sets}):
             own = [row for row, part in enumerate(self.sets) if len(part) == size]
             told += self._of_size(size, own)
-        return told
+        return list(map(printable, told))
 
     def _of_size(self, size: int, own: list[int]) -> list[str]:
-        """What is not possible, or was not found, with sets of some size."""
         none = [row for row in own if not self.possible[row]]
         unknown = [row for row in own if self.possible[row] and not self.found[row]]
         told = []
@@ -140,11 +138,11 @@ class Menu:
 
         space = self.result.space
         distance = self.result.proximity[: len(self), 0]
-        # What is needed comes first, and by size, so that the picture shows what does and what does not.
-        order = np.lexsort((distance, ~self.found, self._sizes, self.enough))
-        used = sorted({j for part in self.sets for j in part})
+        # By size, so that the picture shows what does and what does not.
+        order = [row for row in np.lexsort((distance, ~self.found, self._sizes)) if not self.enough[row]]
+        used = sorted({j for row in order for j in self.sets[row]})
         return menu_picture(
-            [words_of(space.labels, space.names[j]) for j in used],
+            [feature_label(space.labels, space.names[j]) for j in used],
             [[used.index(j) for j in self.sets[row]] for row in order],
             ["found" if self.found[row] else "open" if self.possible[row] else "impossible" for row in order],
             [float(distance[row]) for row in order],
@@ -162,20 +160,19 @@ class Menu:
 
     def _names(self, part: Sequence[int]) -> str:
         space = self.result.space
-        names = [words_of(space.labels, space.names[j]) for j in part]
+        names = [feature_label(space.labels, space.names[j]) for j in part]
         return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
     def _told(self, row: int) -> str:
         space, cells = self.result.space, self._cells.get(row, [])
         return ", ".join(
-            f"{words_of(space.labels, name)} from {spoken(words_of_cell(space.labels, name, old))} "
-            f"to {spoken(words_of_cell(space.labels, name, new))}"
+            f"{feature_label(space.labels, name)} from {format_labelled(space.labels, name, old)} "
+            f"to {format_labelled(space.labels, name, new)}"
             for name, old, new in cells
         )
 
     @cached_property
     def _cells(self) -> dict[int, list[tuple[Any, Any, Any]]]:
-        """The changes of each set that has an answer."""
         cells: dict[int, list[tuple[Any, Any, Any]]] = {}
         for change in self.result.changes().itertuples(index=False):
             row, _, name, old, new = change

@@ -13,13 +13,7 @@ NEARER = 4  # values of each feature in such a round, between the query's and th
 def probed_sets(problem: Problem, sets: Booleans, open_: Integers) -> tuple[Values, Booleans]:
     """The best row found for each set, and whether one was found; the model is asked in one call a round.
 
-    Parameters
-    ----------
-    problem : Problem
-        One query as often as there are sets.
-    sets : bool array (sets, features)
-    open_ : int array
-        The sets that are looked at.
+    The problem has one query as often as there are sets (sets, features); those in `open_` are looked at.
     """
     values, found = problem.start.copy(), np.zeros(len(sets), dtype=bool)
     lines = [_first_line(problem, sets[row], row) for row in open_]
@@ -37,7 +31,6 @@ def probed_sets(problem: Problem, sets: Booleans, open_: Integers) -> tuple[Valu
 
 
 def _take_nearest(problem: Problem, rows: Values, owner: Integers, values: Values, found: Booleans) -> None:
-    """Keep the nearest row of each set, if it is nearer than the one known."""
     distance = problem.distance(rows, owner)
     known = np.where(found, problem.distance(values, np.arange(len(values))), np.inf)
     order = np.lexsort((distance, owner))

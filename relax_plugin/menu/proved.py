@@ -11,7 +11,7 @@ from relax_plugin.trees.aims import aim_at
 from relax_plugin.trees.cells import Cells
 from relax_plugin.trees.ensemble import Trees
 from relax_plugin.trees.missing import gaps, trees_for, vanishing, with_gaps_kept
-from relax_plugin.trees.readers import read_trees
+from relax_plugin.trees.proving import proving_trees
 from relax_plugin.trees.subset_grid import SubsetGrid
 
 MOST_CHANGES = 4  # beyond, the grids of sets do not end in time
@@ -21,28 +21,20 @@ def trees_of(problem: Problem, most: int) -> Trees | None:
     """The trees by which sets of up to so many features can be proved; None if the model or the question is another."""
     if most > MOST_CHANGES or problem.also or vanishing(problem.space, problem.limits):
         return None
-    quick = problem.blackbox.trees
     try:
-        known = quick is not None and not quick.trees.unknown(problem.start[:1]).any()
-        trees = quick.trees if quick is not None and known else read_trees(problem.blackbox.model, problem.space)
+        trees = proving_trees(problem.blackbox, problem.space, problem.start[:1])
     except UnsupportedError:
         return None
     if trees.unknown(problem.start[:1]).any():
         return None
-    same = np.array_equal(np.asarray(trees.decision.classes), np.asarray(problem.blackbox.classes))
-    agrees = same and np.allclose(trees.labels(problem.start[:1]), problem.before.output[:1], rtol=1e-6)
-    return trees if agrees else None
+    return trees if np.allclose(trees.labels(problem.start[:1]), problem.before.output[:1], rtol=1e-6) else None
 
 
 def proved_sets(problem: Problem, trees: Trees, sets: Booleans) -> tuple[Values, Floats, Booleans]:
     """The nearest row for each set, its distance (infinite: there is none), and whether that is proved.
 
-    Parameters
-    ----------
-    problem : Problem
-        One query as often as there are sets.
-    sets : bool array (sets, features)
-        All of the features of a set are to change, as far as that makes a difference to some tree.
+    The problem has one query as often as there are sets (sets, features), all features of which are to change, as far
+    as that makes a difference to some tree.
     """
     # One query a set: what is not in the set may not change, so that its grid is that of its set alone.
     limits = with_gaps_kept(problem.space, problem.limits.keeping(~sets), problem.start)

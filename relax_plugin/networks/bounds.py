@@ -34,35 +34,21 @@ class Lines:
 
 @dataclass(frozen=True)
 class Bounded:
-    """Upper bounds of linear functions of the outputs over boxes.
+    """Upper bounds of linear functions of the outputs over boxes."""
 
-    Attributes
-    ----------
-    most : array (boxes, functions)
-    slopes : array (boxes, functions, moves)
-        Of the bounding plane, for half the length of each side of the box: its best corner is where they point to.
-    weight : array (boxes, moves)
-        How much each side of the box matters to what the bound is made of.
-    """
-
-    most: Floats
+    most: Floats  # (boxes, functions)
+    # (boxes, functions, moves) of the bounding plane, for half of each side: the best corner is where they point.
     slopes: Floats
-    weight: Floats
+    weight: Floats  # (boxes, moves) how much each side of the box matters to what the bound is made of
 
 
 def upper_bounds(
     network: ReluNetwork, first: Floats, slope: Floats, low: Floats, high: Floats, functions: Floats, offset: Floats
 ) -> Bounded:
-    """The largest that functions · outputs + offset can be over some boxes.
+    """The largest that functions · outputs + offset can be over some boxes, `low` to `high` (boxes, moves).
 
-    Parameters
-    ----------
-    first : array (rectifiers,)
-        What goes into the first rectifiers where no move is made.
-    slope : array (boxes, moves, rectifiers)
-        What one unit of each move adds.
-    low, high : arrays (boxes, moves)
-    functions, offset : arrays (functions, outputs), (functions,)
+    What goes into the first rectifiers is `first` where no move is made; one unit of each move adds `slope` (boxes,
+    moves, rectifiers) to it. The functions are (functions, outputs).
     """
     half = slope * (0.5 * (high - low))[:, :, None]
     middle = first + np.einsum("bk,bkh->bh", 0.5 * (low + high), slope)
@@ -90,7 +76,6 @@ def upper_bounds(
 
 
 def _lines(network: ReluNetwork, middle: Floats, half: Floats) -> list[Lines]:
-    """The lines of every hidden layer."""
     found = []
     upper = lower = half  # (boxes, moves, rectifiers) of the planes between which the inputs lie,
     over = under = middle  # and their middles

@@ -7,8 +7,8 @@ import numpy as np
 from relax_plugin.arrays import Array
 from relax_plugin.base import CounterfactualExplainer, fitted
 from relax_plugin.errors import InputError
+from relax_plugin.formatting import BY_BOUNDS, BY_SOLVER
 from relax_plugin.networks.floor import NetworkFloor, floor
-from relax_plugin.reading.words import BY_BOUNDS, BY_SOLVER
 from relax_plugin.results import Counterfactuals
 
 
@@ -33,7 +33,7 @@ def certify(
     """
     asked, space, start = counterfactuals.asked, counterfactuals.space, counterfactuals.start
     own = fitted(explainer)
-    goal = own.goal or own.goal_ if asked is None else asked.goal
+    goal = own.wanted_goal() if asked is None else asked.goal
     limits = space.limits(values=start, **({} if asked is None else vars(asked.constraints)))
     best = floor(
         own.blackbox_,
@@ -56,7 +56,6 @@ def certify(
 
 
 def _sentences(best: NetworkFloor) -> Array:
-    """What is proved and how; "" where that goes without saying."""
     told = (best.proved > 1) | (~best.possible & (best.changes != 0))
     ways = np.where(best.by_solver, BY_SOLVER, BY_BOUNDS)
     texts = [f"{text}, {way}" if tell else "" for tell, text, way in zip(told, best.sentences(), ways, strict=True)]

@@ -170,7 +170,6 @@ def _looked_at(
     seconds: float,
     look: Look,
 ) -> NetworkFloor:
-    """Every query in turn, each with its own time."""
     seconds = real_number("seconds_per_row", seconds, 0.0, 1e9)
     question = Question.of(model, space, rows, goal, limits)
     already, count = question.already, len(question)
@@ -201,7 +200,6 @@ def _looked_at(
 
 
 def _fewest(question: Question, asked: Asked, deadline: float, most: int) -> Found:
-    """One change after the other, until a number of them suffices."""
     search = SubsetSearch(question.network, asked.moves, asked.target, partial(question.met, asked))
     movable = len(np.unique(asked.moves.feature))
     found = Found(Decision())

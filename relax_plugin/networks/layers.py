@@ -8,9 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.decomposition import PCA
-from sklearn.linear_model import ElasticNet, LinearRegression, LogisticRegression, Ridge, RidgeClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import (
+    ElasticNet,
+    Lasso,
+    LinearRegression,
+    LogisticRegression,
+    LogisticRegressionCV,
+    Ridge,
+    RidgeClassifier,
+)
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
@@ -18,9 +28,14 @@ from sklearn.svm import LinearSVC, LinearSVR
 
 from relax_plugin.arrays import Floats
 from relax_plugin.errors import UnsupportedError
+from relax_plugin.proofs.exact import why_altered
 
-LINEAR = (LogisticRegression, RidgeClassifier, LinearSVC, LinearRegression, Ridge, ElasticNet, LinearSVR)
+LINEAR = {
+    *(LogisticRegression, LogisticRegressionCV, RidgeClassifier, LinearSVC),
+    *(LinearRegression, Ridge, ElasticNet, Lasso, LinearSVR),
+}
 NEEDED = "it needs a differentiable network (a torch module, or scikit-learn's MLP or linear models)"
+OF_MODULES = "it needs a torch Sequential of Linear, ReLU, BatchNorm1d and Dropout"
 PASSED_OVER = ("Dropout", "Identity", "Flatten", "AlphaDropout")  # modules that do nothing to rows when in use
 OF_TORCH = {"ReLU": "relu", "Tanh": "tanh", "Sigmoid": "logistic", "Softmax": "softmax"}
 
@@ -53,21 +68,22 @@ Layer = Scale | Dense | Activation
 
 def read_layers(model: Any) -> list[Layer]:
     """A fitted scikit-learn model as layers that end in logits or numbers; UnsupportedError where it is none."""
-    if _is_frozen(model):
+    kind = _kind(model)
+    if kind is FrozenEstimator:
         return read_layers(model.estimator)
-    if isinstance(model, Pipeline):
+    if kind is Pipeline:
         steps = [step for _, step in model.steps]
         return [layer for step in steps[:-1] for layer in _scaling(step)] + read_layers(steps[-1])
-    if isinstance(model, TransformedTargetRegressor):
+    if kind is TransformedTargetRegressor:
         return read_layers(model.regressor_) + _unscaling(model.transformer_)
-    if isinstance(model, MLPClassifier | MLPRegressor):
+    if kind in (MLPClassifier, MLPRegressor):
         if model.out_activation_ != "softmax" and model.n_outputs_ > 1:
             raise UnsupportedError(f"{NEEDED}, and the model has {model.n_outputs_} answers a row")
         layers: list[Layer] = []
         for weights, bias in zip(model.coefs_, model.intercepts_, strict=True):
             layers += [_dense(weights, bias), Activation(model.activation)]
         return layers[:-1] + ([Activation("exp")] if model.out_activation_ == "exp" else [])
-    if isinstance(model, LINEAR):
+    if kind in LINEAR:
         coefficients = np.atleast_2d(model.coef_)
         return [_dense(coefficients.T, np.broadcast_to(model.intercept_, len(coefficients)))]
     raise UnsupportedError(f"{NEEDED}, and the model is a {type(model).__name__}")
@@ -80,7 +96,9 @@ def is_module(model: Any) -> bool:
 
 def read_module(module: Any) -> list[Layer]:
     """A torch Sequential as layers, as it answers when in use; a last sigmoid or softmax is among them."""
-    name = type(module).__name__
+    name, reason = type(module).__name__, why_altered(module)
+    if reason or type(module) is not getattr(sys.modules["torch"].nn, name, None):
+        raise UnsupportedError(f"{OF_MODULES}, and the model {reason or f'has a {name}'}")
     if name == "Sequential":
         return [layer for part in module for layer in read_module(part)]
     if name in PASSED_OVER:
@@ -96,9 +114,7 @@ def read_module(module: Any) -> list[Layer]:
         if module.affine:
             layers.append(_dense(np.diag(_numbers(module.weight)), _numbers(module.bias)))
         return layers
-    raise UnsupportedError(
-        f"it needs a torch Sequential of Linear, ReLU, BatchNorm1d and Dropout, and the model has a {name}"
-    )
+    raise UnsupportedError(f"{OF_MODULES}, and the model has a {name}")
 
 
 def precision_of(model: Any) -> float:
@@ -112,7 +128,7 @@ def precision_of(model: Any) -> float:
         return precision_of(model.steps[-1][1])
     if isinstance(model, TransformedTargetRegressor):
         return precision_of(model.regressor_)
-    if _is_frozen(model):
+    if isinstance(model, FrozenEstimator):
         return precision_of(model.estimator)
     weights = model.coefs_[0] if hasattr(model, "coefs_") else model.coef_
     return float(np.finfo(np.asarray(weights).dtype).eps)
@@ -122,19 +138,20 @@ def _scaling(step: Any) -> list[Layer]:
     """A fitted transformer as layers, if it does no more than shift, scale or rotate."""
     if step is None or isinstance(step, str):  # "passthrough"
         return []
-    if _is_frozen(step):
+    kind = _kind(step)
+    if kind is FrozenEstimator:
         return _scaling(step.estimator)
-    if isinstance(step, Pipeline):
+    if kind is Pipeline:
         return [layer for _, part in step.steps for layer in _scaling(part)]
-    if isinstance(step, StandardScaler):
+    if kind is StandardScaler:
         return [_elementwise(step.mean_ if step.with_mean else None, step.scale_)]
-    if isinstance(step, RobustScaler):
+    if kind is RobustScaler:
         return [_elementwise(step.center_, step.scale_)]
-    if isinstance(step, MaxAbsScaler) and not getattr(step, "clip", False):
+    if kind is MaxAbsScaler and not getattr(step, "clip", False):
         return [_elementwise(None, step.scale_)]
-    if isinstance(step, MinMaxScaler) and not step.clip:
+    if kind is MinMaxScaler and not step.clip:
         return [_elementwise(-step.min_ / step.scale_, 1 / step.scale_)]
-    if isinstance(step, PCA):
+    if kind is PCA:
         lengths = np.sqrt(step.explained_variance_) if step.whiten else np.ones(len(step.components_))
         return [_elementwise(step.mean_, None), _dense((step.components_ / lengths[:, None]).T, 0.0)]
     clips = " that clips" if getattr(step, "clip", False) else ""
@@ -144,10 +161,10 @@ def _scaling(step: Any) -> list[Layer]:
 
 
 def _unscaling(transformer: Any) -> list[Layer]:
-    """The way back from a scaled target to the user's unit."""
-    if isinstance(transformer, StandardScaler):
+    kind = _kind(transformer)
+    if kind is StandardScaler:
         shift, scale = transformer.mean_ if transformer.with_mean else None, transformer.scale_
-    elif isinstance(transformer, MinMaxScaler) and not transformer.clip:
+    elif kind is MinMaxScaler and not transformer.clip:
         shift, scale = -transformer.min_ / transformer.scale_, 1 / transformer.scale_
     else:
         name = type(transformer).__name__
@@ -156,9 +173,11 @@ def _unscaling(transformer: Any) -> list[Layer]:
     return [_elementwise(None if shift is None else -shift / scale, 1 / scale)]
 
 
-def _is_frozen(model: Any) -> bool:
-    """Whether it is scikit-learn's wrapper around a fitted estimator, which older versions do not have."""
-    return type(model).__name__ == "FrozenEstimator" and hasattr(model, "estimator")
+def _kind(part: Any) -> type:
+    """The class of a part of scikit-learn; refused where its object may do otherwise."""
+    if isinstance(part, BaseEstimator) and (reason := why_altered(part)):
+        raise UnsupportedError(f"it reads layers as their library wrote them, and the model {reason}")
+    return type(part)
 
 
 def _elementwise(shift: Any, scale: Any) -> Scale:

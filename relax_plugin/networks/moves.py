@@ -17,41 +17,21 @@ ON_GRID = 1e-6  # of a step: what a point of the grid may be off by rounding
 
 @dataclass(frozen=True)
 class Moves:
-    """The moves of one query: a number that moves by an amount, or another category, which moves by just 1.
-
-    Attributes
-    ----------
-    start : array (features,)
-    first : array (rectifiers,)
-        What goes into the first rectifiers for the query itself.
-    feature : int array (moves,)
-    code : array (moves,)
-        The category; NaN of a number.
-    slope : array (moves, rectifiers)
-        What one unit of the move adds to it.
-    low, high : arrays (moves,)
-        The least and the largest amount; of a value outside of its bounds both have one sign.
-    step, origin : arrays (moves,)
-        Amounts are origin + k step; step 0: any.
-    price : array (moves,)
-        Of one unit.
-    error : array (outputs,)
-        How far the library's outputs may be from exact ones wherever moves lead.
-    """
+    """The moves of one query: a number that moves by an amount, or another category, which moves by just 1."""
 
     space: FeatureSpace
     limits: Limits
-    start: Floats
-    first: Floats
-    feature: Integers
-    code: Floats
-    slope: Floats
-    low: Floats
+    start: Floats  # (features,)
+    first: Floats  # (rectifiers,) what goes into the first ones for the query itself
+    feature: Integers  # (moves,), as all below but `error`
+    code: Floats  # the category; NaN of a number
+    slope: Floats  # (moves, rectifiers) what one unit of the move adds to `first`
+    low: Floats  # the least amount; of a value outside of its bounds, `low` and `high` have one sign
     high: Floats
-    step: Floats
+    step: Floats  # amounts are origin + k step; step 0: any
     origin: Floats
-    price: Floats
-    error: Floats
+    price: Floats  # of one unit
+    error: Floats  # (outputs,) how far the library's outputs may be from exact ones wherever moves lead
 
     def __len__(self) -> int:
         return len(self.feature)
@@ -139,7 +119,6 @@ def input_precision(space: FeatureSpace) -> float:
 
 
 def _numpy_dtypes(space: FeatureSpace) -> list[np.dtype[Any]]:
-    """Of the columns that have one of numpy's."""
     dtypes = [dtype for f in space.features for dtype in (f.dtypes or (f.dtype,))]
     return [getattr(dtype, "numpy_dtype", dtype) for dtype in dtypes if not isinstance(dtype, pd.CategoricalDtype)]
 

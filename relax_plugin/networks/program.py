@@ -62,15 +62,7 @@ class Inequalities:
 
 
 class Program:
-    """The program of one query.
-
-    Parameters
-    ----------
-    network, moves
-    radius : float
-        Rows as far as this do not count; infinite: all do.
-    most_changes : int, optional
-    """
+    """The program of one query; rows as far as `radius`, which may be infinite, do not count."""
 
     def __init__(self, network: ReluNetwork, moves: Moves, radius: float, most_changes: int | None = None) -> None:
         self.network, self.moves, self.radius = network, moves, radius
@@ -123,7 +115,6 @@ class Program:
         return np.where(self.moves.price > 0, 1.0, 0.0)
 
     def _columns(self, low: Floats, high: Floats, whole: bool = False) -> Integers:
-        """New columns, between these ends."""
         first, self.width = self.width, self.width + len(low)
         self.lower.append(low)
         self.upper.append(high)
@@ -145,7 +136,6 @@ class Program:
         return np.asarray(np.minimum(most, self.radius * np.maximum(rate.max(axis=1), 0.0)))
 
     def _hidden(self) -> Integers:
-        """Columns and constraints of every hidden layer; the columns of the last one."""
         count = len(self.moves)
         inputs = np.r_[np.arange(count), np.arange(count) + count]
         weights, bias = np.r_[self.slope, -self.slope], self.moves.first

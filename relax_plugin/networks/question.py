@@ -16,8 +16,9 @@ from relax_plugin.networks.moves import Moves, input_precision, model_inputs, mo
 from relax_plugin.networks.relu import ReluNetwork
 from relax_plugin.networks.targets import Target, target_of
 from relax_plugin.problem import Problem
+from relax_plugin.proofs.probing import difference, probe_values, refuse_another_model
 from relax_plugin.results import taken
-from relax_plugin.rules.kept import KeptRules
+from relax_plugin.rules.repair import RowRules
 
 AS_READ = 1e-4  # by which answers may differ from those of the network that was read, in single precision
 
@@ -34,17 +35,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Question:
-    """Some queries of a network, with goals and limits.
-
-    Attributes
-    ----------
-    before : Answer
-        The model's own answers to the queries.
-    already, hopeless : bool arrays (queries,)
-        Whether a query meets its goal, and whether no answer whatever could.
-    notes : array (queries,) of str
-        Why a query is not looked at; "" if it is.
-    """
+    """Some queries of a network, with goals and limits."""
 
     network: ReluNetwork
     blackbox: BlackBox
@@ -53,10 +44,10 @@ class Question:
     rows: Rows
     values: Values
     goal: BoundGoal
-    before: Answer
-    already: Booleans
-    hopeless: Booleans
-    notes: Array
+    before: Answer  # the model's own answers to the queries
+    already: Booleans  # which queries meet their goal
+    hopeless: Booleans  # which queries no answer whatever could help
+    notes: Array  # why a query is not looked at; "" if it is
 
     @classmethod
     def of(cls, model: Any, space: FeatureSpace, rows: Rows, goal: Goal | None, limits: Limits | None) -> "Question":
@@ -110,24 +101,27 @@ class Question:
         return len(self.values)
 
     def _refuse_another_network(self) -> None:
-        """Refuse a model whose answers to the queries are not those of the network that was read from it."""
         known = np.flatnonzero(self.notes == "")
-        outputs = self.network.outputs(model_inputs(self.space, self.values[known]))
-        said = self.before.take(known)
+        if len(known) == 0:
+            return
+        values, model = self.values[known], (self.blackbox, self.space, "network")
+        if reason := difference(*model, values, self.before.take(known), self._as_read(values), AS_READ):
+            raise UnsupportedError(reason)
+
+        def probes() -> Values:
+            rows = probe_values(self.space, values[0])
+            return rows[~self.space.is_missing(rows).any(axis=1)]
+
+        refuse_another_model(*model, probes, self._as_read, AS_READ)
+
+    def _as_read(self, values: Values) -> Answer:
+        outputs = self.network.outputs(model_inputs(self.space, values))
         if self.blackbox.task == "regression":
-            same = np.allclose(outputs[:, 0], said.output, rtol=AS_READ, atol=AS_READ)
-        else:
-            logits = np.column_stack([np.zeros(len(known)), outputs]) if outputs.shape[1] == 1 else outputs
-            powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-            read = powers / powers.sum(axis=1, keepdims=True)
-            if self.blackbox.has_probabilities and said.scores is not None:
-                same = read.shape == said.scores.shape and np.allclose(read, said.scores, atol=AS_READ)
-            else:
-                classes = 0 if self.blackbox.classes is None else len(self.blackbox.classes)
-                same = read.shape[1] == classes and bool((read.argmax(axis=1) == said.output).all())
-        if not same:
-            name = type(self.blackbox.model).__name__
-            raise UnsupportedError(f"skipped because the network read from the {name} does not answer as it does.")
+            return Answer(outputs[:, 0])
+        logits = np.column_stack([np.zeros(len(values)), outputs]) if outputs.shape[1] == 1 else outputs
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+        read = powers / powers.sum(axis=1, keepdims=True)
+        return Answer(read.argmax(axis=1).astype(np.float64), read if self.blackbox.has_probabilities else None)
 
     def open(self) -> Iterator[Asked]:
         """The queries that are worth a search, one after the other."""
@@ -146,7 +140,7 @@ class Question:
         if len(values) == 0:
             return np.zeros(0, dtype=bool)
         owner: Integers = np.full(len(values), asked.row)
-        kept = KeptRules(self.space, self.space.bound_rules, self.values).holds(values, owner)
+        kept = RowRules(self.space, self.space.bound_rules, self.values).holds(values, owner)
         delivered = self.space.restore(values, taken(self.rows, owner), self.values[owner])
         return np.asarray(self.goal.take(owner).met(self.blackbox.confirm(delivered)) & kept)
 

@@ -25,20 +25,12 @@ SAFETY = 4.0  # times the textbook bound of rounding
 
 @dataclass(frozen=True)
 class ReluNetwork:
-    """outputs = relu(… relu(x @ weights[0] + biases[0]) …) @ weights[-1] + biases[-1], in float64.
+    """outputs = relu(… relu(x @ weights[0] + biases[0]) …) @ weights[-1] + biases[-1], in float64."""
 
-    Attributes
-    ----------
-    weights, biases : of each affine map, scalers before and after it folded in
-    layers : as the library computes them one after the other
-    precision : float
-        The rounding of one of the library's operations.
-    """
-
-    weights: list[Floats]
+    weights: list[Floats]  # of each affine map, scalers before and after it folded in
     biases: list[Floats]
-    layers: Sequence[Layer]
-    precision: float
+    layers: Sequence[Layer]  # as the library computes them one after the other
+    precision: float  # the rounding of one of the library's operations
 
     @classmethod
     def of(cls, blackbox: BlackBox) -> "ReluNetwork":
@@ -100,7 +92,6 @@ class ReluNetwork:
 
 
 def _folded(layers: Sequence[Layer]) -> tuple[list[Floats], list[Floats]]:
-    """The affine maps between the rectifiers."""
     weights: list[Floats] = []
     biases: list[Floats] = []
     first = next((len(layer.weights) for layer in layers if isinstance(layer, Dense)), 0)

@@ -50,47 +50,24 @@ class Boxes:
 
 @dataclass
 class Decision:
-    """What is known of one query and number of changes.
+    """What is known of one query and number of changes."""
 
-    Attributes
-    ----------
-    values : array (features,), optional
-        The nearest row found that meets the goal.
-    distance : float
-        Its distance; infinite if there is none.
-    closed : bool
-        Whether every box was done with: if nothing was found, there is nothing; else nothing is nearer.
-    unsure : bool
-        Whether the model's rounding left a box undecided.
-    boxes : int
-        How many were looked at.
-    """
-
-    values: Values | None = None
-    distance: float = np.inf
-    closed: bool = False
-    unsure: bool = False
-    boxes: int = field(default=0)
+    values: Values | None = None  # the nearest row found that meets the goal
+    distance: float = np.inf  # infinite if there is none
+    closed: bool = False  # every box was done with: if nothing was found, there is nothing; else nothing is nearer
+    unsure: bool = False  # the model's rounding left a box undecided
+    boxes: int = field(default=0)  # how many were looked at
 
 
 @dataclass(frozen=True)
 class SubsetSearch:
-    """The search for one query.
-
-    Parameters
-    ----------
-    network, moves, target
-    met : callable
-        Whether the model's own answers to rows meet the goal.
-    closest : bool
-        Whether the search goes on for the nearest row once there is one.
-    """
+    """The search for one query."""
 
     network: ReluNetwork
     moves: Moves
     target: Target
-    met: Met
-    closest: bool = True
+    met: Met  # whether the model's own answers to rows meet the goal
+    closest: bool = True  # the search goes on for the nearest row once there is one
 
     def solve(self, k: int, deadline: float, known: Decision | None = None) -> Decision | None:
         """Rows that change just k features; None if there are too many sets of features.

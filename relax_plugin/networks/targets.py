@@ -15,19 +15,11 @@ from relax_plugin.goal import BoundGoal
 
 @dataclass(frozen=True)
 class Target:
-    """The goal of one query.
+    """The goal of one query."""
 
-    Attributes
-    ----------
-    matrix : array (groups, sums, outputs)
-    offset : array (groups, sums)
-    slack : float
-        What one rounding of a probability is worth in logits.
-    """
-
-    matrix: Floats
-    offset: Floats
-    slack: float = 0.0
+    matrix: Floats  # (groups, sums, outputs)
+    offset: Floats  # (groups, sums)
+    slack: float = 0.0  # what one rounding of a probability is worth in logits
 
     def gap(self, outputs: Floats) -> Floats:
         """How far above 0 the worst sum of the best group is (rows,)."""

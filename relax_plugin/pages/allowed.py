@@ -8,12 +8,11 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.arrays import Booleans, Floats
+from relax_plugin.formatting import cell_label, feature_label, format_cell, percent
 from relax_plugin.goal import Goal
 from relax_plugin.limits import Limits
-from relax_plugin.reading.words import percent, spoken
 from relax_plugin.results import Counterfactuals
 from relax_plugin.table.columns import Feature
-from relax_plugin.table.labels import words_of, words_of_cell
 
 MOST_NAMES = 12  # of features in one line: each value of the row says it again
 
@@ -69,7 +68,7 @@ class Allowed:
             return f"{count} other{'' if count == 1 else 's'}{gone}" if count else f"no other{gone}"
         if low == high == own:
             return f"at its end{gone}"
-        ends = spoken(_whole(low, feature)), spoken(_whole(high, feature))
+        ends = format_cell(_whole(low, feature)), format_cell(_whole(high, feature))
         direction = self._limits.direction[j]
         if direction > 0 and low == own:
             return f"up to {ends[1]}{gone}"
@@ -95,13 +94,13 @@ class Allowed:
         space, labels = self.result.space, self.result.space.labels
         free = [f for f in space.features if not f.immutable]
         never = [self._never(f) for f in free if f.kind == "categorical" and not all(f.choices)]
-        prices = [f"{words_of(labels, f.name)} {f.cost:g}" for f in free if f.cost != 1]
+        prices = [f"{feature_label(labels, f.name)} {f.cost:g}" for f in free if f.cost != 1]
         return [
             Held("Never change, by the table", self._names(f.name for f in space.features if _fixed(f))),
             Held("Reach the model as they are", self._names(f.name for f in space.features if f.carried)),
             Held("Never chosen", "; ".join(never)),
             *(Held("Rule", str(rule)) for rule in space.rules),
-            *(Held("Computed", f"{words_of(labels, one.name)} = {one.formula.text}") for one in space.derived),
+            *(Held("Computed", f"{feature_label(labels, one.name)} = {one.formula.text}") for one in space.derived),
             Held("Prices of changes (others 1)", ", ".join(prices)),
         ]
 
@@ -145,9 +144,9 @@ class Allowed:
         space, asked = self.result.space, self.result.asked
         told = []
         for name, ends in ({} if asked is None else asked.bounds).items():
-            feature, word = next(f for f in space.features if f.name == name), words_of(space.labels, name)
+            feature, word = next(f for f in space.features if f.name == name), feature_label(space.labels, name)
             if feature.kind == "categorical":
-                told.append(f"{word}: {' or '.join(str(words_of_cell(space.labels, name, end)) for end in ends)}")
+                told.append(f"{word}: {' or '.join(str(cell_label(space.labels, name, end)) for end in ends)}")
                 continue
             low, high = (end[0 if len(end) == 1 else query] if isinstance(end, tuple) else end for end in ends)
             told.append(f"{word} {_range(low, high)}")
@@ -156,11 +155,11 @@ class Allowed:
     def _never(self, feature: Feature) -> str:
         labels = self.result.space.labels
         pairs = zip(feature.categories, feature.choices, strict=True)
-        barred = [str(words_of_cell(labels, feature.name, one)) for one, chosen in pairs if not chosen]
-        return f"{words_of(labels, feature.name)}: {listing(barred)}"
+        barred = [str(cell_label(labels, feature.name, one)) for one, chosen in pairs if not chosen]
+        return f"{feature_label(labels, feature.name)}: {listing(barred)}"
 
     def _names(self, names: Iterable[Hashable]) -> str:
-        return listing([words_of(self.result.space.labels, name) for name in names])
+        return listing([feature_label(self.result.space.labels, name) for name in names])
 
     def wished(self, query: int) -> str:
         """The goal of the query, as what a person would have asked for."""
@@ -190,12 +189,12 @@ def _wished(goal: Goal, query: int) -> str:
     if goal.kind == "shift":
         assert goal.delta is not None
         way = {"up": "higher", "down": "lower"}.get(goal.direction or "", "higher or lower")
-        return f"a number at least {spoken(goal.delta)} {way}"
+        return f"a number at least {format_cell(goal.delta)} {way}"
     if goal.kind == "between":
         return f"a number {_range(own(goal.low), own(goal.high))}"
     if goal.raise_by is not None:
-        return f"a probability of {spoken(own(goal.label))} that is {100 * goal.raise_by:g} points higher"
-    wanted = "another answer" if goal.kind == "flip" else f"the answer {spoken(own(goal.label))}"
+        return f"a probability of {format_cell(own(goal.label))} that is {100 * goal.raise_by:g} points higher"
+    wanted = "another answer" if goal.kind == "flip" else f"the answer {format_cell(own(goal.label))}"
     least = goal.min_probability
     return wanted if least is None else f"{wanted}, with a probability of at least {percent(least)}"
 
@@ -207,11 +206,11 @@ def _range(low: Any, high: Any) -> str:
         return (
             "of any size"
             if low is high
-            else f"of at most {spoken(high)}"
+            else f"of at most {format_cell(high)}"
             if low is None
-            else f"of at least {spoken(low)}"
+            else f"of at least {format_cell(low)}"
         )
-    return f"from {spoken(low)} to {spoken(high)}"
+    return f"from {format_cell(low)} to {format_cell(high)}"
 
 
 def _fixed(feature: Feature) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from relax_plugin.reading.words import percent, spoken
+from relax_plugin.formatting import format_cell, percent
 from relax_plugin.results import Counterfactuals
 
 ROOM = 0.08  # of the range of numbers, left free at both ends of a line
@@ -14,44 +14,22 @@ MOST_CLASSES = 4  # whose probabilities are shown of a query, the likeliest firs
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar; whoever cannot see it reads `text`. Places are percentages of its length.
-
-    Attributes
-    ----------
-    label : str
-        What is measured.
-    text : str
-        The numbers in words.
-    fill : float, optional
-        Up to where it is filled: a probability.
-    mark : float, optional
-        Where the query is.
-    dot : float, optional
-        Where the answer is, on a line of numbers.
-    line : float, optional
-        Where the answer turns, or the goal begins; `line_text` says which it is.
-    zones : tuple of (from, width)
-        What would meet the goal, on a line of numbers.
-    """
+    """One bar; whoever cannot see it reads `text`. Places are percentages of its length."""
 
     label: str
     text: str
-    fill: float | None = None
-    mark: float | None = None
-    dot: float | None = None
-    line: float | None = None
+    fill: float | None = None  # up to where it is filled: a probability
+    mark: float | None = None  # where the query is
+    dot: float | None = None  # where the answer is, on a line of numbers
+    line: float | None = None  # where the answer turns, or the goal begins; `line_text` says which it is
     line_text: str = ""
-    zones: tuple[tuple[float, float], ...] = ()
+    zones: tuple[tuple[float, float], ...] = ()  # from, width: what would meet the goal, on a line of numbers
 
 
 class Bars:
     """The bars of a result: none where the model gives neither probabilities nor numbers.
 
-    Parameters
-    ----------
-    result : Counterfactuals
-    evidence : Counterfactuals, optional
-        More answers of the same model, which may show that it decides by another line than 50%.
+    The `evidence` is more answers of the same model, which may show that it decides by another line than 50%.
     """
 
     def __init__(self, result: Counterfactuals, evidence: Counterfactuals | None = None) -> None:
@@ -69,13 +47,15 @@ class Bars:
         """Whether every answer is the likelier class: a model may decide by another line than 50%."""
         assert result.scores_before is not None and self.classes is not None
         names = np.array([str(label) for label in self.classes], dtype=object)
-        pairs = [(result.scores_before, result.before)]
+        pairs = [(result.scores_before[~result.refused], result.before[~result.refused])]
         if result.scores_after is not None:
             pairs.append((result.scores_after[result.found], result.after[result.found]))
         return all((names[scores.argmax(axis=1)] == np.array([*map(str, labels)])).all() for scores, labels in pairs)
 
     def of_query(self, query: int) -> list[Bar]:
         """What the model says of the query itself: of two classes its answer's, of several the likeliest."""
+        if self.result.refused[query]:
+            return []
         if self.numbers:
             return [self._number("the model's number", float(self.result.before[query]), None, query)]
         if self.classes is None:
@@ -91,7 +71,7 @@ class Bars:
         for position in order:
             label, share = self.classes[position], float(scores[position])
             line, line_text = self._line(query, int(position))
-            bar = Bar(f"probability of {spoken(label)}", percent(share), 100 * share, None, None, line, line_text)
+            bar = Bar(f"probability of {format_cell(label)}", percent(share), 100 * share, None, None, line, line_text)
             told.append(bar)
         return told
 
@@ -107,7 +87,7 @@ class Bars:
         before, after = float(self.result.scores_before[query, position]), float(scores[position])
         line, line_text = self._line(query, position)
         text = f"{percent(before)} → {percent(after)}"
-        label = f"probability of {spoken(self.classes[position])}"
+        label = f"probability of {format_cell(self.classes[position])}"
         return Bar(label, text, 100 * after, 100 * before, None, line, line_text)
 
     def _wanted(self, query: int) -> int | None:
@@ -143,7 +123,6 @@ class Bars:
         return (50.0, "the answer turns at 50%") if self.turns_at_half else (None, "")
 
     def _number(self, label: str, before: float, after: float | None, query: int) -> Bar:
-        """A line of numbers with the query, the answer, and what would meet the goal."""
         assert self.asked is not None
         low, high, inside = self._ends(query, before)
         known = [one for one in (before, after, low, high) if one is not None and np.isfinite(one)]
@@ -156,7 +135,7 @@ class Bars:
 
         between = [(low, high)] if inside else [(-np.inf, low), (high, np.inf)]
         zones = tuple((place(a), place(b) - place(a)) for a, b in between)
-        text = spoken(before) if after is None else f"{spoken(before)} → {spoken(after)}"
+        text = format_cell(before) if after is None else f"{format_cell(before)} → {format_cell(after)}"
         return Bar(
             label,
             text,

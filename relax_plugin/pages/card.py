@@ -11,16 +11,15 @@ from markupsafe import Markup
 
 from relax_plugin.arrays import Integers, Values
 from relax_plugin.files import write_text
+from relax_plugin.formatting import feature_label, format_cell, format_labelled, row_names
 from relax_plugin.pages.allowed import Allowed
 from relax_plugin.pages.bars import Bars
 from relax_plugin.pages.drawing import shorten_text
 from relax_plugin.pages.html import template
 from relax_plugin.pages.sheet import MANY_CHANGES, sheet_for
+from relax_plugin.plausibility import INDEPENDENT
 from relax_plugin.reading.sentences import alternatives
-from relax_plugin.reading.words import row_names, spoken
 from relax_plugin.results import Counterfactuals, taken
-from relax_plugin.table.labels import words_of, words_of_cell
-from relax_plugin.wishes.plausibility import INDEPENDENT
 
 LONGEST = 120  # characters of a cell or a name that are shown; the whole text is its title
 FEW_VALUES = 24  # more stand in a box of their own that scrolls
@@ -48,7 +47,6 @@ class Card:
         return f"Card({self.title!r})"
 
     def _repr_html_(self) -> str:
-        """The card for a notebook, with styles that touch nothing else there."""
         return self._fragment
 
     def save(self, path: str | Path) -> Path:
@@ -77,13 +75,7 @@ def cards(result: Counterfactuals, rows: Integers, foot: str | None = None) -> l
 class CardWriter:
     """Writes the cards of a result; what all of them need is looked up once.
 
-    Parameters
-    ----------
-    result : Counterfactuals
-    evidence : Counterfactuals
-        More answers of the same model.
-    foot : str, optional
-        What stands at the end of each card.
+    The `evidence` is more answers of the same model; `foot` stands at the end of each card.
     """
 
     def __init__(self, result: Counterfactuals, evidence: Counterfactuals, foot: str | None) -> None:
@@ -91,9 +83,9 @@ class CardWriter:
         self.allowed, self.bars = Allowed(result), Bars(result, evidence)
         derived = [one.name for one in result.space.derived]
         self.features = [*result.space.names, *derived]
-        self.words = [words_of(result.space.labels, name) for name in self.features]
+        self.words = [feature_label(result.space.labels, name) for name in self.features]
         self.names, self.sentences = row_names(result), alternatives(result)
-        self.already = result.stage[:, 0] == "query"
+        self.already = result.stages[:, 0] == "query"
         every = np.arange(len(result))
         self.own = self._cells(result.start, every)
         self.lines, self.made = self._made(every)
@@ -106,7 +98,7 @@ class CardWriter:
         delivered = space.frame(space.restore(values, taken(self.result.queries, rows), self.result.start[rows]))
         cells, own = space.by_feature(delivered), set(space.names)
         columns = [
-            [spoken(words_of_cell(space.labels, name, cell)) for cell in (cells if name in own else delivered)[name]]
+            [format_labelled(space.labels, name, cell) for cell in (cells if name in own else delivered)[name]]
             for name in self.features
         ]
         return [list(row) for row in zip(*columns, strict=True)]
@@ -145,7 +137,7 @@ class CardWriter:
         some = 0 < len(told) < len(found)
         data: dict[str, Any] = {
             "name": self.names[query],
-            "before": spoken(result.before[query]),
+            "before": "none" if result.refused[query] else format_cell(result.before[query]),
             "after": list(dict.fromkeys(one["after"] for one in told)),
             "bars": self.bars.of_query(query),
             "wished": self.allowed.wished(query),
@@ -155,7 +147,7 @@ class CardWriter:
             "alternatives": told,
             "wanted": len(found),
             "many_changes": MANY_CHANGES,
-            "fewer": _sentence(result.status[query, int(found.argmin())]) if some else "",
+            "fewer": _sentence(result.statuses[query, int(found.argmin())]) if some else "",
             "failure": None if found.any() else self._failure(query),
             "held": self.allowed.held(query),
             "proved": self._proved(query),
@@ -190,13 +182,13 @@ class CardWriter:
         carried = self.result.carried
         if carried is None:
             return []
-        return [(cut(str(n)), cut(spoken(words_of_cell({}, n, carried[n].iloc[query])))) for n in carried.columns]
+        return [(cut(str(n)), cut(format_labelled({}, n, carried[n].iloc[query]))) for n in carried.columns]
 
     def _alternatives(self, query: int) -> list[dict[str, Any]]:
         result, told = self.result, []
         for slot, sentence in zip(np.flatnonzero(result.found[query]).tolist(), self.sentences[query], strict=False):
             scores = None if result.scores_after is None else result.scores_after[query, slot]
-            changes, after = self._changes(query, slot), spoken(result.after[query, slot])
+            changes, after = self._changes(query, slot), format_cell(result.after[query, slot])
             many = sum(not change["computed"] for change in changes) > MANY_CHANGES
             told.append(
                 {
@@ -214,7 +206,6 @@ class CardWriter:
         return told
 
     def _changes(self, query: int, slot: int) -> list[dict[str, Any]]:
-        """What is different in an alternative: the features that changed, then what is computed from them."""
         result, old, new = self.result, self.own[query], self.made[self.lines[query, slot]]
         moved = np.flatnonzero(result.values[query, slot] != result.start[query]).tolist()
         first = len(result.space.names)
@@ -234,14 +225,13 @@ class CardWriter:
         ]
 
     def _failure(self, query: int) -> dict[str, Any]:
-        """Why there is nothing, and the closest attempt with the model's answer to it, if that is known."""
         attempt: dict[str, Any] | None = None
         if (query, 0) in self.lines:
             attempt = {"changes": self._changes(query, 0), "answer": None, "bar": None}
         if attempt is not None and query in self.attempts:
             answer, scores = self.attempts[query]
-            attempt |= {"answer": spoken(answer), "bar": self.bars.of_answer(query, answer, scores)}
-        return {"status": _sentence(self.result.status[query, 0]), "attempt": attempt}
+            attempt |= {"answer": format_cell(answer), "bar": self.bars.of_answer(query, answer, scores)}
+        return {"status": _sentence(self.result.statuses[query, 0]), "attempt": attempt}
 
     def _plausible(self, query: int, slot: int) -> str:
         if self.plausibility is None:
@@ -251,7 +241,6 @@ class CardWriter:
         return LIKENESS[judges]
 
     def _proved(self, query: int) -> list[tuple[str, str]]:
-        """What is proved, what was only tested, and what neither is."""
         result = self.result
         proof = "" if result.proofs is None else str(result.proofs[query])
         told = [("Proved", _sentence(proof))] if proof else []
@@ -288,7 +277,6 @@ LIKENESS = (
 
 
 def _where(numbers: list[int], alternatives: int) -> str:
-    """In which of the alternatives a value changes."""
     if not numbers or alternatives == 1:
         return "changes" * bool(numbers)
     if len(numbers) == alternatives:

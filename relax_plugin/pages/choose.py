@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from relax_plugin.evaluation.schema import count, digits, hundredths, percent
+from relax_plugin.formatting import count, hundredths, percents, three_digits
 from relax_plugin.pages.headline import best_validity
 from relax_plugin.pages.palette import short_names
 
@@ -40,7 +40,7 @@ WISHES = (
         "model rows a query",
         "mean over the common queries, without those asked once, in fit",
     ),
-    Wish("Quickest", "milliseconds", digits, "ms a query", "wall time, without that of fit"),
+    Wish("Quickest", "milliseconds", three_digits, "ms a query", "wall time, without that of fit"),
     Wish(
         "Most plausible",
         "neighbour_distance",
@@ -53,26 +53,14 @@ WISHES = (
 
 @dataclass(frozen=True)
 class Choice:
-    """The answer to a wish.
-
-    Parameters
-    ----------
-    wish : str
-    methods : list of str
-        The best one, then those that the noise does not part from it.
-    number : str
-        That of the best.
-    unit, meaning : str
-    note : str
-        What has to be known besides: ties, the next best, the rows of fit.
-    """
+    """The answer to a wish."""
 
     wish: str
-    methods: list[str]
-    number: str
+    methods: list[str]  # the best one, then those that the noise does not part from it
+    number: str  # that of the best
     unit: str
     meaning: str
-    note: str
+    note: str  # what has to be known besides: ties, the next best, the rows of fit
 
 
 @dataclass(frozen=True)
@@ -90,15 +78,7 @@ class Chosen:
 
 
 def choose(rows: pd.DataFrame, part: pd.DataFrame) -> Chosen:
-    """The choices of one task.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        The tidy rows of the task.
-    part : DataFrame
-        The summary of the task, indexed by method.
-    """
+    """The choices of one task, from its tidy rows and its summary (`part`), which is indexed by method."""
     measured = part[(part["validity"] > 0) & (part["failed"] == 0)]
     if measured.empty:
         return Chosen([], [], 0)
@@ -106,7 +86,7 @@ def choose(rows: pd.DataFrame, part: pd.DataFrame) -> Chosen:
     compared = [str(method) for method in enough.index]
     short = short_names([str(method) for method in part.index])
     left_out = [
-        f"{short[str(method)]} ({percent(share)} solved)"
+        f"{short[str(method)]} ({percents(share)} solved)"
         for method, share in part["validity"].dropna().items()
         if method not in compared
     ]
@@ -144,16 +124,15 @@ def _most_solved(rows: pd.DataFrame, enough: pd.DataFrame, short: Mapping[str, s
     first = [str(top), *(method for method in best if method != top)]
     rest = enough["validity"].drop(first)
     note = (
-        f"next: {short[str(rest.idxmax())]}, {percent(rest.max())}"
+        f"next: {short[str(rest.idxmax())]}, {percents(rest.max())}"
         if len(rest)
         else "no method solves more than another"
     )
-    text = percent(enough["validity"].max())
+    text = percents(enough["validity"].max())
     return Choice("Solves most", first, text, "of the queries", "share of all queries with a valid one", note)
 
 
 def _choice(wish: Wish, table: pd.DataFrame, enough: pd.DataFrame, short: Mapping[str, str]) -> Choice:
-    """The best of a wish, what is tied with it, and the next."""
     means = table.mean()
     best = str(means.idxmin())
     tied = [str(other) for other in table.columns if other != best and _tie(wish, table[best], table[other])]
@@ -166,7 +145,7 @@ def _choice(wish: Wish, table: pd.DataFrame, enough: pd.DataFrame, short: Mappin
     if wish.column == "rows" and training > 0:
         notes.append(f"after {count(training)} in fit")
     if wish.column == "milliseconds":
-        notes.append(f"after {digits(fit)} s of fit")
+        notes.append(f"after {three_digits(fit)} s of fit")
     return Choice(wish.name, [best, *tied], wish.text(float(means[best])), wish.unit, wish.meaning, "; ".join(notes))
 
 

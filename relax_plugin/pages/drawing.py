@@ -43,16 +43,9 @@ def as_written(figure: "Figure") -> "Figure":
 def changes_as_arrows(changes: pd.DataFrame, title: str, note: str = "") -> "Figure":
     """The changes of one query: an arrow for each number, from the query's value to the counterfactual's.
 
-    A category has no length: it is a pair of chips with the names of the two.
-
-    Parameters
-    ----------
-    changes : DataFrame
-        One row a change: feature, label (of the feature), cf_id, from, to (as they are to be read), move (in standard
-        deviations of the feature, 1 for a changed category) and categorical.
-    title : str
-    note : str
-        What is written where there is no change to draw.
+    A category has no length: it is a pair of chips with the names of the two. `changes` has one row a change: feature,
+    label (of the feature), cf_id, from, to (as they are to be read), move (in standard deviations of the feature, 1 for
+    a changed category) and categorical. `note` is written where there is no change to draw.
     """
     changes, among = _farthest(changes)
     names = list(dict.fromkeys(changes["feature"]))
@@ -97,12 +90,7 @@ def changes_as_arrows(changes: pd.DataFrame, title: str, note: str = "") -> "Fig
 def training_page(history: pd.DataFrame, stopped: str) -> "Figure":
     """How a training went: a panel for each of what was recorded at the validations, the one that was kept marked.
 
-    Parameters
-    ----------
-    history : DataFrame
-        `History.frame()`; columns that are missing, as in files of older versions, have no panel.
-    stopped : str
-        Why the training ended.
+    Columns that are missing from `history`, as in files of older versions, have no panel.
     """
     panels = [panel for panel in TRAINING_PANELS if panel[0] in history]
     kept = int(np.nanargmax(history["objective"].to_numpy(dtype=np.float64))) if "objective" in history else None
@@ -161,7 +149,6 @@ def shorten_text(text: str, longest: int) -> str:
 
 
 def _farthest(changes: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """The changes of the features that move farthest, in their order, and a remark if some were left out."""
     reach = changes["move"].abs().groupby(changes["feature"], sort=False).max()
     if len(reach) <= MOST_FEATURES:
         return changes.sort_values("cf_id", kind="stable"), ""
@@ -185,7 +172,6 @@ def _lines(changes: pd.DataFrame, names: list[Any]) -> tuple[list[float], list[f
 
 
 def _draw_change(axes: "Axes", change: dict[Any, Any], height: float) -> None:
-    """One arrow: the query's value behind its foot, the counterfactual's beyond its head."""
     move, side = change["move"], 1 if change["move"] >= 0 else -1
     arrow: dict[str, Any] = {"arrowstyle": "-|>", "linewidth": 1.8, "shrinkA": 3, "shrinkB": 0}
     look = _look(change["cf_id"])
@@ -200,7 +186,6 @@ def _draw_change(axes: "Axes", change: dict[Any, Any], height: float) -> None:
 
 
 def _draw_chips(axes: "Axes", change: dict[Any, Any], height: float) -> None:
-    """A changed category: the query's in a chip, a short arrow, and the counterfactual's in a chip of its colour."""
     from matplotlib.transforms import ScaledTranslation
 
     old, new = _cells(change)
@@ -222,7 +207,6 @@ def _draw_chips(axes: "Axes", change: dict[Any, Any], height: float) -> None:
 
 
 def _room_for_text(changes: pd.DataFrame) -> tuple[float, float]:
-    """The range of the picture that holds all arrows and what is written at their ends."""
     moves = changes["move"].where(~changes["categorical"], 0.0)
     low, high = min(moves.min(), 0.0), max(moves.max(), 0.0)
     low, high = (low, high) if high > low else (-1.0, 1.0)  # of chips alone
@@ -265,6 +249,5 @@ def _headroom(values: Any, least: float) -> float:
 
 
 def _look(slot: int) -> dict[str, Any]:
-    """How a counterfactual is told from the others: by its colour, and in print by the mark at its arrows' feet."""
     marker = MARKERS[slot % len(MARKERS)]
     return {"color": OKABE_ITO[slot % len(OKABE_ITO)], "marker": marker, "markersize": 5.0, "markeredgewidth": 0.0}

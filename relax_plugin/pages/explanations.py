@@ -12,17 +12,10 @@ MOST_QUERIES = 200  # on a page of explanations: more are no reading, and the re
 def explanation_page(
     counterfactuals: Counterfactuals, *, title: str, note: str | None = None, foot: str | None = None
 ) -> str:
-    """A page with a card for each query.
+    """A page with a card for each of the first 200 queries.
 
-    Parameters
-    ----------
-    counterfactuals : Counterfactuals
-        Of these the first 200 queries are shown.
-    title : str
-    note : str, optional
-        A sentence below the title: which model, which method, which rows.
-    foot : str, optional
-        What stands at the foot of each card, which may be printed and handed on alone.
+    `note` is a sentence below the title: which model, which method, which rows. `foot` stands at the foot of each card,
+    which may be printed and handed on alone.
     """
     shown = np.arange(min(len(counterfactuals), MOST_QUERIES))
     return template("explanations.html.jinja").render(

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from relax_plugin.formatting import six_digits
 from relax_plugin.pages.changes import arrow, sign
 from relax_plugin.pages.html import capitalised
-from relax_plugin.results import shown
 
 MOST_INSTANCES = 100  # of the first seed of each task: enough to look around, and the file stays small
 MOST_SENTENCES = 8  # instances of each task that are also there without scripts
@@ -68,7 +68,7 @@ def typical(rows: pd.DataFrame, order: Sequence[int]) -> int:
 
 
 def _cells(query: dict[str, Any], features: list[str]) -> list[str]:
-    return [shown(query[name]) if name in query else "" for name in features]
+    return [six_digits(query[name]) if name in query else "" for name in features]
 
 
 def first_sentences(data: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -102,7 +102,7 @@ def _result(row: dict[Any, Any], place: dict[str, int]) -> dict[str, Any]:
         "after": str(row["after"]),
         "probability": [_number(row["probability_before"], 4), _number(row["probability_after"], 4)],
         "changes": [
-            [place[str(name)], shown(new), arrow(sign(old, new))] for name, old, new in json.loads(row["changes"])
+            [place[str(name)], six_digits(new), arrow(sign(old, new))] for name, old, new in json.loads(row["changes"])
         ],
         "sparsity": _number(row["sparsity"], 0),
         "proximity": _number(row["proximity"], 2),

@@ -24,12 +24,7 @@ CHANGES = Score("changes", "features changed, of solved queries alone", "sparsit
 def finding(rows: pd.DataFrame, table: pd.DataFrame) -> str:
     """The sentence of a benchmark: of its only task, or over all tasks in how many each method is among the best.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Its tidy rows.
-    table : DataFrame
-        Their summary, by task and method.
+    `table` is the summary of its tidy rows, by task and method.
     """
     tasks = list(dict.fromkeys(table.index.get_level_values("task")))
     if len(tasks) == 1:
@@ -138,7 +133,6 @@ def _changes(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
 
 
 def _cost(measured: pd.DataFrame) -> str:
-    """What a query costs, from the cheapest to the dearest, and what the cheapest ones asked before."""
     rows, cheapest = measured["rows"].dropna(), fewest_rows(measured)
     if not cheapest:
         return ""
@@ -181,7 +175,6 @@ def _names(methods: Sequence[str]) -> str:
 
 
 def _tally(wins: "Counter[str]", ran: "Counter[str]") -> str:
-    """Methods with the number of tasks on which they are among the best, of those they ran on."""
     order = sorted(ran, key=lambda method: (-wins[method], ran[method]))
     listed = [
         f"{method} on {wins[method]} of {ran[method]} task{'s' * (ran[method] > 1)}" for method in order if wins[method]

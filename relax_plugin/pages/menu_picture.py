@@ -25,12 +25,8 @@ def menu_picture(
 ) -> "Figure":
     """Marks where a set changes a feature, joined by a line, with the price of its answer above.
 
-    Parameters
-    ----------
-    names : words for the features
-    sets : positions of features, one sequence a set, in the order in which they are drawn
-    status : "found", "open" or "impossible" of each set
-    distance : of the answer of each set; NaN if there is none
+    The `sets` are positions of features, in the order in which they are drawn; each has a `status` ("found", "open" or
+    "impossible") and the `distance` of its answer, NaN if there is none.
     """
     shown = range(min(len(sets), MOST_SETS))
     size = (1.2 + CHARACTER * LONGEST + 0.24 * len(shown), 1.3 + 0.26 * len(names))

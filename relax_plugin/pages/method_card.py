@@ -11,13 +11,13 @@ from relax_plugin.base import Supports
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.evaluation.tasks import Task
 from relax_plugin.evaluation.toy import FAMILIES, toy_task
+from relax_plugin.parameters import about
 from relax_plugin.registry import BUILT_IN, explainer_class, make_explainer
 
 OF_EVERY_METHOD = ("model", "space", "goal", "seed")  # parameters that are no options
 KINDS = {"trees": "random forest", "network": "network", "function": "plain function"}  # of models that are tried
 NO_TIER = "none: there is no other's method that it would have to equal"
 SECTION = re.compile(r"^\s*(\w[\w ]*)\n\s*-{3,}\s*$", re.MULTILINE)  # of numpydoc: a word, underlined
-ENTRY = re.compile(r"^(\w+(?:, \w+)*)(?: : .*)?$")  # "name : type", or several names
 
 
 @dataclass(frozen=True)
@@ -31,35 +31,17 @@ class Option:
 
 @dataclass(frozen=True)
 class Description:
-    """All that can be told about a method without running it.
-
-    Parameters
-    ----------
-    name : str
-        In the registry.
-    what : list of str
-        The first paragraphs of its class's docstring.
-    more : list of str
-        The docstring of its module, if that says more than a line: where it departs from the paper.
-    paper : str
-        Authors, title, venue and address, or whose own the method is.
-    supports : Supports
-    facts : list of (term, sentence)
-    options, fixed : list of Option
-        Those that may be given, and those that the name stands for.
-    models : mapping of kind of model to str or None
-        Why the method does not apply to such a model (the end of a sentence); None if it does.
-    """
+    """All that can be told about a method without running it."""
 
     name: str
-    what: list[str]
-    more: list[str]
-    paper: str
+    what: list[str]  # the first paragraphs of its class's docstring
+    more: list[str]  # the docstring of its module, if that says more than a line: where it departs from the paper
+    paper: str  # authors, title, venue and address, or whose own the method is
     supports: Supports
-    facts: list[tuple[str, str]]
+    facts: list[tuple[str, str]]  # terms and sentences
     options: list[Option]
-    fixed: list[Option]
-    models: dict[str, str | None]
+    fixed: list[Option]  # those that the name stands for
+    models: dict[str, str | None]  # why it does not apply to such a model (the end of a sentence), or None
 
     @property
     def family(self) -> str | None:
@@ -85,8 +67,8 @@ def describe(name: str) -> Description:
         supports=explainer.supports,
         paper=paper or ("of this package" if name in BUILT_IN else f"none is named; of the package {home}"),
         facts=_facts(explainer),
-        options=[Option(key, _default(p), meaning(explainer, key)) for key, p in options.items()],
-        fixed=[Option(key, repr(value), meaning(explainer, key)) for key, value in preset.items()],
+        options=[Option(key, _default(p), about(explainer, key)) for key, p in options.items()],
+        fixed=[Option(key, repr(value), about(explainer, key)) for key, value in preset.items()],
         models=models_of(name),
     )
 
@@ -102,25 +84,8 @@ def models_of(name: str) -> dict[str, str | None]:
     return reasons
 
 
-def meaning(explainer: Any, option: str) -> str:
-    """What the classes of an explainer say about an option, its own class first.
-
-    An entry for several parameters counts where it names the option, and is added to what a base says.
-    """
-    added = ""
-    for base in inspect.getmro(explainer) if inspect.isclass(explainer) else ():
-        for names, text in _entries(inspect.cleandoc(base.__doc__ or "")):
-            text = " ".join(re.sub(r"As for every \w+[.;]", "", text).split())
-            if names == [option] and text:
-                return f"{text} {added}".strip()
-            if option in names and f"`{option}`" in text:
-                added = added or text
-    return added
-
-
 @cache
 def _tried() -> dict[str, tuple[Task, BlackBox]]:
-    """A model of each kind over the toy, as an explainer sees it when it is fitted."""
     tasks: dict[str, Task] = {family: toy_task(family) for family in FAMILIES}
     made = {}
     for kind in KINDS:
@@ -157,29 +122,7 @@ def _default(parameter: inspect.Parameter) -> str:
 
 
 def _paragraphs(text: str) -> list[str]:
-    """The paragraphs before the first section of a docstring, each as one line."""
     section = SECTION.search(text)
     return [
         " ".join(part.split()) for part in text[: section.start() if section else None].split("\n\n") if part.strip()
     ]
-
-
-def _entries(text: str) -> list[tuple[list[str], str]]:
-    """The parameters of a docstring: names, and what is said about them."""
-    sections = list(SECTION.finditer(text))
-    for i, section in enumerate(sections):
-        if section[1] == "Parameters":
-            end = sections[i + 1].start() if i + 1 < len(sections) else None
-            return _split(text[section.end() : end].splitlines())
-    return []
-
-
-def _split(lines: list[str]) -> list[tuple[list[str], str]]:
-    entries: list[tuple[list[str], str]] = []
-    for line in lines:
-        if match := ENTRY.match(line):  # not indented
-            entries.append((match[1].split(", "), ""))
-        elif entries:
-            names, text = entries[-1]
-            entries[-1] = names, f"{text} {line.strip()}"
-    return entries

@@ -14,8 +14,9 @@ from relax_plugin.errors import MissingExtraError, UnknownNameError
 from relax_plugin.evaluation import tables
 from relax_plugin.evaluation.judge import Method, Unit
 from relax_plugin.evaluation.runner import Progress, judged_units
-from relax_plugin.evaluation.schema import Number, count, hundredths, percent, tenths
+from relax_plugin.evaluation.schema import Number
 from relax_plugin.evaluation.toy import FAMILIES, MODELS, toy_task
+from relax_plugin.formatting import count, hundredths, percents, tenths
 from relax_plugin.pages import table_columns
 from relax_plugin.pages.drawing import figure_class
 from relax_plugin.pages.headline import of_task
@@ -39,7 +40,7 @@ SHOWN = (
 IF_ANY = ("failed", "skipped")
 BRIEFLY = {"trees": "trees", "network": "networks", "function": "functions"}
 TOY = (
-    Number("found", "found", percent, "share of the queries in the picture for which one was found"),
+    Number("found", "found", percents, "share of the queries in the picture for which one was found"),
     Number("changes", "features changed", tenths, "of the two, mean over those found"),
     Number("distance", "distance", hundredths, "L1 in standard deviations, mean over those found"),
     Number("rows", "model rows a query", count, "asked for one query, mean; those of fit not included"),
@@ -49,16 +50,7 @@ WEB = re.compile(r"https?://[^\s<>\"')]+")
 
 
 class Pictures:
-    """The methods on the toy: what the judge found of each.
-
-    Parameters
-    ----------
-    descriptions : methods to be run, each on the toy whose model it applies to
-    jobs : int
-        Methods side by side.
-    progress : callable, optional
-        As for `runner.run`.
-    """
+    """What the judge found of each method on the toy whose model it applies to, `jobs` methods side by side."""
 
     def __init__(self, descriptions: Sequence[Description], jobs: int = 2, progress: Progress | None = None) -> None:
         tasks = [(description.name, toy_task(description.family)) for description in descriptions if description.family]
@@ -182,7 +174,6 @@ def _inner(figure: "Figure") -> str:
 
 
 def _style(name: str) -> dict[str, Any]:
-    """The colour and the marker that a method has in every picture of this package."""
     style = style_of(name)
     return {"colour": PAGE_COLOURS[style.colour], "marker": style.marker, "dashes": style.dashes, "filled": True}
 
@@ -200,7 +191,6 @@ def _explained(description: Description, words: dict[str, str]) -> list[str]:
 
 
 def _models(description: Description) -> list[str]:
-    """Which models it explains, as it says itself: any, or those that were tried, and why not the others."""
     if description.any_model:
         return ["any"]
     refused: dict[str, list[str]] = {}
@@ -223,7 +213,6 @@ def _toy_cells(moves: Moves | None) -> list[Cell]:
 
 
 def _results(table: pd.DataFrame, columns: Sequence[Number], name: str) -> list[dict[str, Any]]:
-    """The lines of a method, with and without options, in each task's table; the best of all methods are marked."""
     made = []
     for task in dict.fromkeys(table.index.get_level_values("task")):
         for line in table_columns.lines(of_task(table, task), columns):
@@ -234,7 +223,6 @@ def _results(table: pd.DataFrame, columns: Sequence[Number], name: str) -> list[
 
 
 def _failures(results: pd.DataFrame, name: str) -> list[str]:
-    """Why units of a method have no results, seeds taken together."""
     failures = tables.failures(results)
     mine = failures[[split_method(method)[0] == name for method in failures["method"]]]
     groups = mine.groupby(["task", "method", "state", "reason"], sort=False)["seed"]
@@ -246,12 +234,10 @@ def _failures(results: pd.DataFrame, name: str) -> list[str]:
 
 
 def _with_code(text: str) -> Markup:
-    """Text of a docstring: what stands in backticks as code, all else as it is."""
     return Markup(re.sub(r"`+([^`]+)`+", r"<code>\1</code>", str(escape(text))))
 
 
 def _with_links(text: str) -> Markup:
-    """A text whose web addresses can be clicked."""
     parts, last = [], 0
     for match in WEB.finditer(text):
         parts += [escape(text[last : match.start()]), Markup('<a href="{0}" rel="noreferrer">{0}</a>').format(match[0])]

@@ -48,6 +48,7 @@ STYLES: Mapping[str, Style] = MappingProxyType(
     {
         "relax-global": Style(_BLUE, "o"),
         "relax-local": Style(_OLIVE, "*", (6, 2)),
+        "search": Style(_OLIVE, "D", (3, 2)),
         "nearest-ct": Style(_RED, "D", (2, 2)),
         "greedy": Style(_GREEN, "s", (8, 2, 2, 2)),
         "move-table": Style(_SKY, "P", (12, 3)),
@@ -98,10 +99,7 @@ def style_of(method: str) -> Style:
 def method_styles(methods: Sequence[str]) -> dict[str, Style]:
     """The styles of the methods of one picture: each its own; those that look alike differ in dashes and filling.
 
-    Parameters
-    ----------
-    methods : sequence of str
-        Names in the registry, with or without options, or of other packages.
+    The names may be those of the registry, with or without options, or of other packages.
     """
     made: dict[str, Style] = {}
     seen: set[tuple[str, tuple[float, ...]]] = set()
@@ -128,12 +126,7 @@ def series_styles(names: Sequence[str]) -> dict[str, Style]:
 def highlighted(methods: Sequence[str], wanted: Sequence[str] = ()) -> list[str]:
     """Which methods of one picture are drawn in their colours: all of up to eight, else `wanted`, else the first.
 
-    Parameters
-    ----------
-    methods : sequence of str
-        Those of the picture.
-    wanted : sequence of str
-        The ones that the picture is about, the most important first.
+    `wanted` are those that the picture is about, the most important first.
     """
     if len(methods) <= MOST_COLOURED:
         return list(methods)
@@ -161,7 +154,6 @@ def short_names(methods: Sequence[str]) -> dict[str, str]:
 
 
 def _dashes(first: tuple[float, ...]) -> Iterator[tuple[float, ...]]:
-    """A method's own dashes, then as many others as are needed."""
     yield first
     yield from (_SOLID, (6, 2), (2, 2), (8, 2, 2, 2), (12, 3), (3, 1))
     for number in count(1):

@@ -132,7 +132,6 @@ def title(moves: Moves) -> str:
 
 @lru_cache(maxsize=4)
 def _acquainted(task: Task) -> BlackBox:
-    """The task's model, if it can be drawn."""
     blackbox = BlackBox(task.model, task.space)
     blackbox.learn(task.space.values(task.X_train))
     if len(task.space) != 2 or task.space.is_categorical.any():
@@ -154,7 +153,6 @@ def _probabilities(task: Task) -> Floats:
 
 
 def _extent(task: Task) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The picture's range of each feature: its bounds, and all rows."""
     rows = np.concatenate([task.space.values(task.X_train), task.space.values(task.X_test)])
     low, high = task.space.limits().span(rows[:1])
     low, high = np.minimum(low[0], rows.min(axis=0)), np.maximum(high[0], rows.max(axis=0))
@@ -163,7 +161,6 @@ def _extent(task: Task) -> tuple[tuple[float, float], tuple[float, float]]:
 
 
 def _shade(axes: "Axes", task: Task) -> None:
-    """Each class in its colour, the stronger the surer the model is, and the boundary as a line."""
     from matplotlib.colors import to_rgb
 
     chance = _probabilities(task)
@@ -186,7 +183,6 @@ def _draw_rows(axes: "Axes", task: Task, blackbox: BlackBox) -> None:
 
 
 def _draw_moves(axes: "Axes", moves: Moves) -> None:
-    """A dot for each query, and an arrow to its counterfactual, or a cross if there is none."""
     found = moves.found
     for start, end in zip(moves.start[found], moves.end[found], strict=True):
         axes.annotate("", end, start, arrowprops=ARROW, zorder=4)

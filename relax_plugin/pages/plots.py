@@ -143,7 +143,6 @@ def band(
 
 
 def _heat(axes: "Axes", shares: pd.DataFrame, signs: pd.DataFrame) -> None:
-    """Cells as strong as the change is frequent, in the colour of its direction, with both written into them."""
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.patches import Rectangle
 

@@ -36,20 +36,10 @@ def write_report(
     machine: str | None = None,
     note: str | None = None,
 ) -> Path:
-    """Write the report of tidy rows as one file, whole or not at all.
+    """Write the report of tidy rows, as `runner.load_rows` gives them, as one file, whole or not at all.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        One row for each task, method, seed and instance, as `runner.load_rows` gives them.
-    path : Path
-    title : str
-    command : str, optional
-        What to type to get the rows again; several lines are several commands.
-    versions : mapping of package to version, optional
-    machine : str, optional
-    note : str, optional
-        A sentence below the title.
+    `command` is what to type to get the rows again; several lines are several commands. `note` is a sentence below the
+    title.
     """
     text = render(rows, title=title, command=command, versions=versions, machine=machine, note=note)
     write_text(path, text)
@@ -120,7 +110,6 @@ def _size(rows: pd.DataFrame) -> dict[str, int]:
 
 
 def _checked(rows: pd.DataFrame) -> dict[str, Any]:
-    """What the check of delivered counterfactuals found: violations by task and method, and claims refuted."""
     broken = rows[rows["violations"].fillna(0) > 0]
     by_method = broken.groupby(["task", "method"], sort=False)["violations"].sum().reset_index()
     return {
@@ -140,7 +129,6 @@ def _why_no_figures() -> str:
 
 
 def _task(rows: pd.DataFrame, table: pd.DataFrame, task: str, number: int, legend: dict[str, Any]) -> dict[str, Any]:
-    """All that the section of a task shows."""
     mine, part = rows[rows["task"] == task], of_task(table, task)
     short = short_names(list(part.index))
     asked = part["instances"].dropna().unique()
@@ -205,7 +193,6 @@ def _figures(rows: pd.DataFrame, methods: Sequence[str], number: int, chosen: Ch
 
 
 def _heat_maps(rows: pd.DataFrame, methods: Sequence[str], number: int) -> list[dict[str, Any]]:
-    """Which features each method changes: a picture for each answer reached, side by side where there is room."""
     return [
         _figure(f"changed-{i}", number, plots.changed_features(part, methods), f"Changed features{answer}")
         for i, (answer, part) in enumerate(by_answer(rows))
@@ -218,7 +205,6 @@ def _figure(name: str, number: int, figure: "Figure", caption: str) -> dict[str,
 
 
 def _legend(methods: Sequence[str]) -> dict[str, Any]:
-    """How each method is drawn, for the legend of a page."""
     return {
         method: {
             "colour": PAGE_COLOURS[style.colour],
@@ -240,7 +226,6 @@ def _collapsed(failures: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _unsolved(rows: pd.DataFrame) -> list[dict[Hashable, Any]]:
-    """Why queries stayed without a valid counterfactual, counted over seeds, the most frequent first."""
     unsolved = rows[(rows["state"] == "ok") & ~rows["valid"].astype(bool)]
     counts = unsolved.groupby(["task", "method", "reason"], sort=False).size().rename("count").reset_index()
     return counts.sort_values("count", ascending=False, kind="stable").to_dict("records")

@@ -31,23 +31,16 @@ SAME = 0.0005  # shares that read the same
 
 
 def quality(rows: pd.DataFrame, methods: Sequence[str] | None = None, *, wanted: Sequence[str] = ()) -> "Figure":
-    """Features changed (on the queries that all methods solved) against the model rows a query costs.
+    """Features changed (on the queries that all methods solved) against the model rows a query costs, a panel a task.
 
-    One method at several budgets (`rows_per_instance`) is joined by a line: what more rows buy.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        Tidy rows, a panel for each task.
-    methods : sequence of str, optional
-        The order that gives methods of the same look other dashes; that of the rows if absent.
-    wanted : sequence of str
-        Of more than eight methods, those in colour.
+    One method at several budgets (`max_queries`) is joined by a line: what more rows buy. The order of `methods`
+    gives those of the same look other dashes; that of the rows if absent. Of more than eight methods those of `wanted`
+    are in colour.
     """
 
     def draw(axes: "Axes", task: pd.DataFrame, styles: dict[str, Style]) -> None:
         table = summary(task).droplevel("task").dropna(subset=["rows", "L0 common"])
-        for _, budgets in table.sort_values("rows").groupby(partial(without_option, option="rows_per_instance")):
+        for _, budgets in table.sort_values("rows").groupby(partial(without_option, option="max_queries")):
             axes.plot(budgets["rows"], budgets["L0 common"], color=FAINT, linewidth=1.5, zorder=1)
         label_axes(axes, "model rows a query", "features changed, common queries", share=False)
         names, points = [str(name) for name in table.index], table[["rows", "L0 common"]].to_numpy(dtype=np.float64)
@@ -63,12 +56,7 @@ def quality(rows: pd.DataFrame, methods: Sequence[str] | None = None, *, wanted:
 
 
 def pareto(rows: pd.DataFrame, methods: Sequence[str] | None = None, *, wanted: Sequence[str] = ()) -> "Figure":
-    """Validity against the distance of the valid counterfactuals; the larger a point, the longer a query takes.
-
-    Parameters
-    ----------
-    rows, methods, wanted : as for `quality`
-    """
+    """Validity against the distance of the valid counterfactuals; the larger a point, the longer a query takes."""
 
     def draw(axes: "Axes", task: pd.DataFrame, styles: dict[str, Style]) -> None:
         names, points = [], []

@@ -51,7 +51,6 @@ def sheet_for(card: Mapping[str, Any]) -> Sheet:
 
 
 def _lines(text: Any, width: float) -> int:
-    """Lines of a text, in a column of so many letters' sizes."""
     return max(1, ceil(len(_read(text)) * CHARACTER / max(width, 1.0)))
 
 
@@ -72,7 +71,6 @@ def _bar(bar: Any, width: float, *, brief: bool = False) -> float:
 
 
 def _changes(changes: list[dict[str, Any]], width: float) -> float:
-    """The table of changes; many stand in as many columns as there is room for."""
     columns = max(1, int((width + 1.5) / (MANY_WIDTH + 1.5))) if len(changes) > MANY_CHANGES else 1
     each = (width - 1.5 * (columns - 1)) / columns / SMALL
     heights = [
@@ -83,7 +81,6 @@ def _changes(changes: list[dict[str, Any]], width: float) -> float:
 
 
 def _found(card: Mapping[str, Any], width: float, across: int) -> float:
-    """The alternatives, in so many columns; or the closest attempt."""
     if card["already"]:
         return HEADING + 2.0
     if card["failure"] is not None:
@@ -122,7 +119,6 @@ def _values(lengths: Floats, width: float, columns: int) -> float:
 
 
 def _small(card: Mapping[str, Any], width: float) -> float:
-    """What was held, beside what is proved and what this is; and the foot."""
     each = (width / 2 - 1.0) / SMALL
     held = sum(LINE * _lines(f"{one.what}: {one.about}", each - 1.1) + 0.2 for one in card["held"])
     proved = sum(LINE * _lines(f"{kind}: {text}", each - 1.1) + 0.2 for kind, text in card["proved"])

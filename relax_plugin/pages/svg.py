@@ -20,13 +20,8 @@ PAGE_COLOURS = {INK: "currentColor", FAINT: "var(--line)"} | {
 def inline(figure: "Figure", name: str, label: str) -> str:
     """The figure as an `<svg>` element that is as wide as it is let; `--natural` is the width it was drawn for.
 
-    Parameters
-    ----------
-    figure : Figure
-    name : str
-        Unlike that of every other figure of the page: it becomes part of all ids, so that none occurs twice.
-    label : str
-        What it shows, for those who listen to the page.
+    The `name` is unlike that of every other figure of the page: it becomes part of all ids, so that none occurs twice.
+    The `label` says what it shows, for those who listen to the page.
     """
     import matplotlib
 
@@ -43,7 +38,6 @@ def inline(figure: "Figure", name: str, label: str) -> str:
 
 
 def _with_own_ids(svg: str, name: str) -> str:
-    """Keep the ids that something refers to, each with the name in front."""
     used = set(re.findall(r'(?:url\(|href=")#([^)"]+)', svg))
     svg = re.sub(r' id="([^"]+)"', lambda match: f' id="{name}-{match[1]}"' if match[1] in used else "", svg)
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)

@@ -31,14 +31,7 @@ SPARSE, PLAUSIBLE, LASTING = "features changed", "no outliers", "still valid, mo
 def trade_offs(rows: pd.DataFrame, methods: Sequence[str] | None = None, *, wanted: Sequence[str] = ()) -> "Figure":
     """Methods as points between sparsity, plausibility and robustness, a panel for each two that were measured.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Tidy rows of one task.
-    methods : sequence of str, optional
-        The order that gives methods of the same look other dashes; that of the rows if absent.
-    wanted : sequence of str
-        Of more than eight methods, those in colour.
+    `methods` and `wanted` are as for `scatter.quality`.
     """
     table = summary(rows).droplevel("task")
     table = table.assign(**{SPARSE: table["L0"], PLAUSIBLE: 1.0 - table["LOF outliers"], LASTING: table["lasting"]})

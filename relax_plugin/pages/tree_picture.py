@@ -17,16 +17,7 @@ EDGE = {"yes": ("-", OKABE_ITO[0]), "no": ((0, (4, 2)), OKABE_ITO[1])}  # told a
 
 
 def policy_tree_picture(root: Any, title: str, axes: "Axes | None" = None) -> "Figure":
-    """Questions as boxes, "yes" upwards and "no" downwards, and the action with its support at each end.
-
-    Parameters
-    ----------
-    root : Node
-        Of a `PolicyTree`.
-    title : str
-    axes : Axes, optional
-        Where it is drawn; by default in a figure of its own.
-    """
+    """Questions as boxes, "yes" upwards and "no" downwards, and the action with its support at each end."""
     ends, depth = _ends(root), _depth(root)
     longest = max(len(text) for end in ends for text in (end.told, end.support))
     if axes is None:

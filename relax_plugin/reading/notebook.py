@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from relax_plugin.features import FeatureSpace
+from relax_plugin.formatting import feature_label, format_cell, format_labelled, percent, row_names
 from relax_plugin.reading.probabilities import probabilities
-from relax_plugin.reading.words import percent, row_names, spoken
 from relax_plugin.results import Counterfactuals
 from relax_plugin.table.columns import Feature
-from relax_plugin.table.labels import words_of, words_of_cell
 
 MOST_QUERIES = 10
 MOST_CATEGORIES = 6
@@ -28,7 +27,7 @@ def result_html(result: Counterfactuals) -> str:
     space, known, names = part.space, probabilities(part), row_names(part)
     changed = (part.values != part.start[:, None]) & part.found[..., None]
     columns = np.flatnonzero(changed.any(axis=(0, 1))).tolist()
-    heads = ["", *(words_of(space.labels, space.names[j]) for j in columns), "answer"]
+    heads = ["", *(feature_label(space.labels, space.names[j]) for j in columns), "answer"]
     lines = [_line(heads, "th")]
     cells = part.changes().set_index(["query_id", "cf_id", "feature"])["to"].to_dict()
     for query in shown:
@@ -39,13 +38,13 @@ def result_html(result: Counterfactuals) -> str:
         )
         for slot in range(part.found.shape[1]):
             if not part.found[query, slot]:
-                if slot == 0 or part.stage[query, 0] != "query":
-                    lines.append(_note(str(part.status[query, slot]), len(columns)))
+                if slot == 0 or part.stages[query, 0] != "query":
+                    lines.append(_note(str(part.statuses[query, slot]), len(columns)))
                 continue
             told = ["&rarr;"]
             for j in columns:
                 new = cells.get((query, slot, space.names[j]))
-                text = escape(spoken(words_of_cell(space.labels, space.names[j], new)))
+                text = escape(format_labelled(space.labels, space.names[j], new))
                 told.append(f"<b style='{CHANGED}'>{text}</b>" if changed[query, slot, j] else "")
             chance = None if known is None else known.after[query, slot]
             lines.append(_line([*told, _answer(part.after[query, slot], chance)], "td", escaped=True))
@@ -55,7 +54,7 @@ def result_html(result: Counterfactuals) -> str:
     rest = [f"{same} of {len(space.names)} features are the same everywhere and left out."] if same else []
     rest += [f"The first {MOST_QUERIES} of {len(result)} queries are shown."] if len(result) > MOST_QUERIES else []
     note = f"<p style='{FAINT}'>{escape(' '.join(rest))}</p>" if rest else ""
-    return f"<p>{escape(repr(result))}</p>{_table(lines)}{note}"
+    return f"<p>{escape(repr(result).splitlines()[0])}</p>{_table(lines)}{note}"
 
 
 def space_html(space: FeatureSpace) -> str:
@@ -63,12 +62,15 @@ def space_html(space: FeatureSpace) -> str:
     priced = any(feature.cost != 1.0 for feature in space.features)
     lines = [_line(["feature", "kind", "values", "may change", *["price"] * priced], "th")]
     for feature in space.features:
-        words = words_of(space.labels, feature.name)
+        words = feature_label(space.labels, feature.name)
         name = escape(str(feature.name)) + ("" if words == str(feature.name) else f"<br><small>{escape(words)}</small>")
-        price = ["" if feature.cost == 1.0 else spoken(feature.cost)] * priced
+        price = ["" if feature.cost == 1.0 else format_cell(feature.cost)] * priced
         told = [name, feature.kind, escape(_values(space, feature)), _freedom(feature), *price]
         lines.append(_line(told, "td", escaped=True))
-    further = [f"derived: {one.name} = {one.formula.text}" for one in space.derived]
+    further = [
+        f"derived: {one.name} = {one.formula.text}{f' ± {one.formula.tolerance:.3g}' if one.formula.tolerance else ''}"
+        for one in space.derived
+    ]
     further += [f"rule: {rule}" for rule in space.rules]
     items = "".join(f"<li><code>{escape(text)}</code></li>" for text in further)
     return f"<p>FeatureSpace of {len(space.features)} features</p>{_table(lines)}" + (
@@ -78,11 +80,11 @@ def space_html(space: FeatureSpace) -> str:
 
 def _values(space: FeatureSpace, feature: Feature) -> str:
     if feature.kind != "categorical":
-        step = f", in steps of {spoken(feature.step)}" if feature.step else ""
-        return f"{spoken(feature.low)} to {spoken(feature.high)}{step}"
+        step = f", in steps of {format_cell(feature.step)}" if feature.step else ""
+        return f"{format_cell(feature.low)} to {format_cell(feature.high)}{step}"
     if not feature.categories:
         return "carried along as they are"
-    words = [spoken(words_of_cell(space.labels, feature.name, one)) for one in feature.categories]
+    words = [format_labelled(space.labels, feature.name, one) for one in feature.categories]
     more = f" and {len(words) - MOST_CATEGORIES} more" if len(words) > MOST_CATEGORIES else ""
     return (" < " if feature.ordered else ", ").join(words[:MOST_CATEGORIES]) + more
 
@@ -94,18 +96,17 @@ def _freedom(feature: Feature) -> str:
 
 
 def _cell(result: Counterfactuals, query: int, j: int) -> str:
-    """A feature of a query in words; of a one-hot group the category."""
     feature = result.space.features[j]
     if feature.columns:
         known = [*feature.categories, *result.space.foreign_cells(j)]
         cell: Any = known[int(result.start[query, j])]
     else:
         cell = result.space.frame(result.queries)[feature.name].iloc[query]
-    return spoken(words_of_cell(result.space.labels, feature.name, cell))
+    return format_labelled(result.space.labels, feature.name, cell)
 
 
 def _answer(label: Any, chance: float | None) -> str:
-    text = escape(spoken(label))
+    text = escape(format_cell(label))
     if chance is None or np.isnan(chance):
         return text
     return f"{text} <span style='{FAINT}'>({percent(float(chance))})</span>"

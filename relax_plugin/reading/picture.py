@@ -3,9 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from relax_plugin.reading.words import row_name
-from relax_plugin.results import Counterfactuals, shown
-from relax_plugin.table.labels import words_of, words_of_cell
+from relax_plugin.formatting import cell_label, feature_label, row_name, six_digits
+from relax_plugin.results import Counterfactuals
 
 
 def drawn_changes(result: Counterfactuals, query: int) -> pd.DataFrame:
@@ -18,23 +17,24 @@ def drawn_changes(result: Counterfactuals, query: int) -> pd.DataFrame:
     changes = changes.assign(move=np.where(categorical, 1.0, moved / space.scale[features]))
     labels, names = space.labels, changes["feature"]
     words = {
-        end: [shown(words_of_cell(labels, name, cell)) for name, cell in zip(names, changes[end], strict=True)]
+        end: [six_digits(cell_label(labels, name, cell)) for name, cell in zip(names, changes[end], strict=True)]
         for end in ("from", "to")
     }
-    return changes.assign(categorical=categorical, label=[words_of(labels, name) for name in names], **words)
+    return changes.assign(categorical=categorical, label=[feature_label(labels, name) for name in names], **words)
 
 
 def title_of(result: Counterfactuals, query: int) -> tuple[str, str]:
     """A query's sentence as a title, and what is written where nothing is to be drawn."""
-    found, before, name = result.found[query], shown(result.before[query]), row_name(result, query)
+    found, before, name = result.found[query], six_digits(result.before[query]), row_name(result, query)
     if not found.any():
-        status = str(result.status[query, 0])
-        return f"{name}: no counterfactual, the answer stays {before}", f"{status[:1].upper()}{status[1:]}."
+        status = str(result.statuses[query, 0])
+        stays = "" if result.refused[query] else f", the answer stays {before}"
+        return f"{name}: no counterfactual{stays}", f"{status[:1].upper()}{status[1:]}."
     counts = result.sparsity[query][found].astype(int)
     low, high = int(counts.min()), int(counts.max())
     if high == 0:
         return f"{name}: the answer {before} meets the goal already", "Nothing has to change."
-    answers = " or ".join(dict.fromkeys(shown(answer) for answer in result.after[query][found]))
+    answers = " or ".join(dict.fromkeys(six_digits(answer) for answer in result.after[query][found]))
     changed = f"{low} feature{'' if low == 1 else 's'}" if low == high else f"{low} to {high} features"
     wanted = "" if len(found) == 1 else f" ({found.sum()} of {len(found)} counterfactuals found)"
     title = f"{name}: the answer would be {answers} instead of {before}"

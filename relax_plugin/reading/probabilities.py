@@ -13,17 +13,12 @@ from relax_plugin.results import Counterfactuals
 class Probabilities:
     """Of a result whose model gives probabilities; NaN where a class has none.
 
-    Attributes
-    ----------
-    own : array (queries,)
-        Of the answer to the query itself.
-    before, after : arrays (queries, slots)
-        Of the class that a counterfactual reached, or came closest with: at the query, and at the counterfactual.
+    `before` and `after` (queries, slots) are of the class that a counterfactual reached, or came closest with.
     """
 
-    own: Floats
-    before: Floats
-    after: Floats
+    own: Floats  # (queries,), of the answer to the query itself
+    before: Floats  # at the query
+    after: Floats  # at the counterfactual
 
 
 def probabilities(result: Counterfactuals) -> Probabilities | None:

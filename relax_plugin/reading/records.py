@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from relax_plugin.formatting import cell_label, feature_label, row_names
 from relax_plugin.reading.probabilities import Probabilities, probabilities, reached_labels
 from relax_plugin.reading.sentences import alternatives
-from relax_plugin.reading.words import row_names
 from relax_plugin.results import Counterfactuals
-from relax_plugin.table.labels import words_of, words_of_cell
 
 
 def record_of_result(result: Counterfactuals) -> dict[str, Any]:
@@ -25,9 +24,9 @@ def record_of_result(result: Counterfactuals) -> dict[str, Any]:
         changes.setdefault((query, slot), []).append(
             {
                 "feature": plain(name),
-                "label": words_of(labels, name),
+                "label": feature_label(labels, name),
                 **{end: plain(cell) for end, cell in ends.items()},
-                **{f"{end}_label": str(words_of_cell(labels, name, cell)) for end, cell in ends.items()},
+                **{f"{end}_label": str(cell_label(labels, name, cell)) for end, cell in ends.items()},
             }
         )
     rows = dict(zip(map(tuple, np.argwhere(result.found).tolist()), _rows(result.delivered), strict=True))
@@ -37,8 +36,8 @@ def record_of_result(result: Counterfactuals) -> dict[str, Any]:
         found = [
             {
                 "found": bool(result.found[query, slot]),
-                "status": str(result.status[query, slot]),
-                "stage": str(result.stage[query, slot]),
+                "status": str(result.statuses[query, slot]),
+                "stage": str(result.stages[query, slot]),
                 "changes": changes.get((query, slot), []),
                 "row": rows.get((query, slot)),
                 "answer": plain(result.after[query, slot]),
@@ -116,7 +115,6 @@ def _record(row: pd.Series) -> dict[str, Any]:
 
 
 def _chances(known: Probabilities | None, query: int, slot: int, label: Any) -> dict[str, Any]:
-    """The probability of the class that was reached, or wanted, before and after."""
     if known is None:
         return {"probability": None}
     before, after = plain(known.before[query, slot]), plain(known.after[query, slot])

@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from relax_plugin.formatting import feature_label, format_cell, format_labelled, percent, printable, row_names
 from relax_plugin.reading.probabilities import probabilities, reached_labels
-from relax_plugin.reading.words import percent, row_names, spoken
 from relax_plugin.results import Counterfactuals
 from relax_plugin.table.constraints import refuse_unknown
-from relax_plugin.table.labels import words_of, words_of_cell
 
 
 def sentences(result: Counterfactuals, names: Mapping[Any, str] | None = None) -> list[str]:
@@ -21,7 +20,7 @@ def sentences(result: Counterfactuals, names: Mapping[Any, str] | None = None) -
         text += "".join(f" Or {other[0].lower()}{other[1:]}" for other in others)
         if result.proofs is not None and result.proofs[query]:
             text += f" Proved: {result.proofs[query]}."
-        told.append(text)
+        told.append(printable(text))
     return told
 
 
@@ -32,30 +31,35 @@ def alternatives(result: Counterfactuals, names: Mapping[Any, str] | None = None
     labels = reached_labels(result)
     told: list[list[str]] = []
     for query in range(len(result)):
-        before, every = spoken(result.before[query]), []
+        before, every = format_cell(result.before[query]), []
         for slot in np.flatnonzero(result.found[query]).tolist():
             if (query, slot) not in parts:
                 every.append(f"The answer {before} meets the goal already.")
                 continue
-            after = spoken(result.after[query, slot])
+            after = format_cell(result.after[query, slot])
             same = result.before[query] == result.after[query, slot]  # with `besides_query`, or a higher probability
             would = f"still be {after}" if same else f"be {after} instead of {before}"
             text = f"If {_and(parts[query, slot])}, the answer would {would}"
             if known is not None and not np.isnan(known.after[query, slot]):
                 chances = f"{percent(known.before[query, slot])} before, {percent(known.after[query, slot])} after"
-                text += f" (probability of {spoken(labels[query, slot])}: {chances})"
+                text += f" (probability of {format_cell(labels[query, slot])}: {chances})"
             every.append(f"{text}.")
-        told.append(every or [f"No counterfactual; {result.status[query, 0]}."])
+        told.append([printable(one) for one in every or [f"No counterfactual; {result.statuses[query, 0]}."]])
     return told
 
 
 def _conditions(result: Counterfactuals, names: Mapping[Any, str]) -> dict[tuple[int, int], list[str]]:
-    """What would be different in each counterfactual, feature by feature; nothing where nothing is."""
+    """What would be different in each counterfactual, feature by feature; nothing where nothing is.
+
+    Where regions are known, changes that these show to be needless are left out.
+    """
     labels, regions = result.space.labels, result.known_regions
-    words = {name: names.get(name, words_of(labels, name)) for name in result.space.names}
+    words = {name: names.get(name, feature_label(labels, name)) for name in result.space.names}
     parts: dict[tuple[int, int], list[str]] = {}
     for query, slot, name, old, new in result.changed_cells:
-        before, after = (spoken(words_of_cell(labels, name, cell)) for cell in (old, new))
+        if regions is not None and regions.needless(query, slot, name):
+            continue
+        before, after = (format_labelled(labels, name, cell) for cell in (old, new))
         phrase = None if regions is None else regions.phrase(query, slot, name)
         parts.setdefault((query, slot), []).append(f"{words[name]} were {phrase or after} instead of {before}")
     return parts

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from relax_plugin.arguments import whole_number
 from relax_plugin.arrays import Booleans, Integers
 from relax_plugin.base import CounterfactualExplainer
+from relax_plugin.parameters import whole_number
 from relax_plugin.regions.probed import Tested, probe_cells
 from relax_plugin.regions.probed_boxes import probe_boxes
 from relax_plugin.regions.proved import prover_of
@@ -54,7 +54,7 @@ def find_regions(
     """The regions of the found counterfactuals of some queries."""
     points, seed = whole_number("points", points, 1), whole_number("seed", seed, 0)
     rng = np.random.default_rng(seed)
-    question = question_of(result, explainer, rows)
+    question = question_of(result, explainer, rows).without_needless()
     found, left = Found.nothing(question), np.arange(len(question))
     prover = prover_of(question)
     if prover is not None:

@@ -6,12 +6,12 @@ scores of all cells, added up exactly; the two halves of a box that is too large
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from relax_plugin.arrays import Array, Booleans, Floats, Integers
+from relax_plugin.cached import cached_property
 from relax_plugin.limits import Grid
 from relax_plugin.trees.aims import Aim
 from relax_plugin.trees.ensemble import Trees
@@ -61,16 +61,10 @@ def _parted(trees: Trees, way: Way, at: Integers, low: Floats, high: Floats) -> 
 
 
 def reached_leaves(trees: Trees, low: Floats, high: Floats, missing: Booleans, axes: Integers) -> Reached:
-    """The leaves that rows of boxes reach.
+    """The leaves that rows of boxes (boxes, features) reach, both ends of which belong to the box.
 
-    Parameters
-    ----------
-    low, high : arrays (boxes, features)
-        Both ends belong to the box.
-    missing : bool array (boxes, features)
-        Numbers that are missing in all rows of the box.
-    axes : array (boxes, axes)
-        The features along which the ways of leaves are told; -1 where there are fewer.
+    Numbers that are `missing` are so in all rows of the box. The ways of leaves are told along the features `axes`
+    (boxes, axes); -1 where there are fewer.
     """
     count, width = len(low), axes.shape[1]
     place = np.full((count, trees.features), -1)
@@ -227,7 +221,6 @@ class Ground:
         return float(self.aim.tolerance[self.answer]) + self._slack(len(self.parts), 1)
 
     def _inside(self, part: list[Integers], leaves: Integers) -> Integers:
-        """Those of the leaves that rows in these cells reach."""
         for axis, cells in enumerate(part):
             first, last = self.first[leaves, axis], self.last[leaves, axis]
             if len(cells) == cells[-1] - cells[0] + 1:

@@ -37,6 +37,10 @@ def probe_cells(question: Question, points: int, rng: np.random.Generator) -> Te
     low, high = (end[answer, feature] for end in question.span)
     few = _count(question, feature, low, high) <= points
     _ask_all(question, answer[few], feature[few], tested)
+    # No further than to the query's own value, at which the goal does not hold.
+    start, value = question.start[answer, feature], question.values[answer, feature]
+    low = np.where(start < value, np.maximum(low, start), low)
+    high = np.where(start > value, np.minimum(high, start), high)
     line = Line(question, answer[~few], feature[~few], low[~few], high[~few])
     line.find_ends()
     line.test_inside(points, rng)
@@ -55,7 +59,6 @@ def _count(question: Question, feature: Integers, low: Floats, high: Floats) -> 
 
 
 def _probe_categories(question: Question, tested: Tested) -> None:
-    """Every category that a changed cell may become, one row each."""
     offsets = question.space.category_offsets
     answer, position = np.nonzero(question.choices)
     feature = np.searchsorted(offsets, position, side="right") - 1
@@ -70,7 +73,6 @@ def _probe_categories(question: Question, tested: Tested) -> None:
 
 
 def _ask_all(question: Question, answer: Integers, feature: Integers, tested: Tested) -> None:
-    """Cells of few values: each is asked, and those around the delivered one that all hold are the region."""
     if len(answer) == 0:
         return
     grid = question.space.grid
@@ -157,7 +159,6 @@ class Line:
             left = left[(~held).any(axis=1) & (self.low[left] < self.high[left])]
 
     def _stored(self, item: Integers, values: Floats) -> Floats:
-        """The values as cells can hold them."""
         return self.question.space.grid.nearest(values, np.broadcast_to(self.feature[item], values.shape))
 
     def _ask(self, item: Integers, values: Floats) -> Booleans:

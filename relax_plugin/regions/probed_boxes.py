@@ -80,7 +80,6 @@ class Growth:
         return self.alone.choices & ~self.choices
 
     def _find_share(self) -> None:
-        """The largest share of the way to all ends at once that holds, found by bisection."""
         good, bad = np.zeros(len(self.question)), np.full(len(self.question), np.nan)
         tried = np.ones(len(self.question))
         left = self.some
@@ -94,7 +93,6 @@ class Growth:
         self.share[:] = good[:, None]
 
     def _push(self, side: int, rank: int) -> None:
-        """Move one side of each box, that of its number `rank`, further out."""
         wide = self.alone.low < self.alone.high
         place = (np.cumsum(wide, axis=1) == rank + 1) & wide
         end = self.alone.high if side else self.alone.low
@@ -117,7 +115,6 @@ class Growth:
             aim[left] = 0.5 * (self.share[side, left, feature[left]] + aim[left])
 
     def _add_categories(self) -> None:
-        """Further categories, each of which has to hold in all of the box; one feature after the other."""
         space = self.question.space
         for j in np.flatnonzero(space.is_categorical):
             first, last = space.category_offsets[j : j + 2]
@@ -168,7 +165,6 @@ class Growth:
             own[feature] = min(own[feature], KEPT * reach)
 
     def _probe(self, spans: Spans, left: Integers) -> Booleans:
-        """Whether corners and random rows of the spans of some answers all hold."""
         owner = np.repeat(left, PROBES)
         return np.asarray(self.question.holds(self._rows(spans, owner, owner), owner).reshape(-1, PROBES).all(axis=1))
 

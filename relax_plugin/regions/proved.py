@@ -12,10 +12,10 @@ from relax_plugin.regions.leaves import Axis, Cuts, Ground, reached_leaves
 from relax_plugin.regions.question import Question
 from relax_plugin.regions.rule_bounds import RuleBounds, narrowed
 from relax_plugin.regions.spans import Spans
-from relax_plugin.rules.kept import KeptRules
+from relax_plugin.rules.repair import RowRules
 from relax_plugin.trees.aims import Aim, aim_at
 from relax_plugin.trees.ensemble import Trees
-from relax_plugin.trees.readers import read_trees
+from relax_plugin.trees.proving import proving_trees
 
 CHUNK_PAIRS = 400_000  # boxes times trees that are walked side by side
 FIRST_STEP = 4  # a side of a box tries this part of its way first, so that no side takes all the room
@@ -100,7 +100,6 @@ class Prover:
         return Axis.of_number(j, low, high, cuts, value)
 
     def _cuts(self, j: int) -> Cuts:
-        """The thresholds of a feature, looked up on its grid once."""
         if j not in self.known_cuts:
             self.known_cuts[j] = Cuts.of(self.question.space.grid, j, self.trees.cuts[j])
         return self.known_cuts[j]
@@ -115,7 +114,6 @@ class Prover:
                 spans.high[i, axis.feature] = axis.last[cells[-1]]
 
     def _allowed(self, answer: Integers, feature: Integers) -> tuple[Floats, Floats, Booleans]:
-        """Ends of what each cell may become, and the categories it may become, by the limits and the rules."""
         question, space = self.question, self.question.space
         row = np.arange(len(answer))
         low, high = (end[answer, feature] for end in question.span)
@@ -212,7 +210,6 @@ class Growing:
         return self.box
 
     def _ways(self, axis: int, direction: int) -> Integers:
-        """The cells that a side may take in, in their order."""
         count, home = self.ground.shape[axis], self.home[axis]
         if direction == 0:
             return np.array([place for place in range(count) if place != home], dtype=np.int64)
@@ -236,15 +233,12 @@ def prover_of(question: Question) -> tuple[Prover, Integers] | None:
     """A prover, and the answers that it is for; None if the model's trees cannot be read, or prove nothing."""
     space, blackbox = question.space, question.blackbox
     rules = RuleBounds(space, space.bound_rules)
-    beyond = [condition for condition in question.conditions if not isinstance(condition, KeptRules)]
+    beyond = [condition for condition in question.conditions if not isinstance(condition, RowRules)]
     if len(question) == 0 or question.also or beyond:
         return None
-    trees = None if blackbox.trees is None else blackbox.trees.trees  # which `accelerate` has read already
     try:
-        trees = read_trees(blackbox.model, space) if trees is None else trees
+        trees = proving_trees(blackbox, space, question.start)
     except UnsupportedError:
-        return None
-    if not np.array_equal(np.asarray(trees.decision.classes), np.asarray(blackbox.classes)):
         return None
     about = rules.about(question.changed)
     able = ~(about & ~rules.bounded()).any(axis=1) & ~trees.unknown(question.values) & ~trees.unknown(question.start)

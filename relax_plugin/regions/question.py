@@ -2,23 +2,23 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.base import CounterfactualExplainer, fitted
-from relax_plugin.blackbox import Answer, BlackBox
-from relax_plugin.errors import GoalError, InputError, NotFittedError
+from relax_plugin.blackbox import Answer, BlackBox, model_to_ask
+from relax_plugin.cached import cached_property
+from relax_plugin.errors import GoalError, InputError
 from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.goal import BoundGoal, Goal
 from relax_plugin.limits import Limits
+from relax_plugin.other_models import FurtherModel, further_models
+from relax_plugin.plausibility import PlausibleRows, read_plausibility
 from relax_plugin.problem import Condition
 from relax_plugin.results import Counterfactuals, taken
-from relax_plugin.rules.kept import KeptRules
-from relax_plugin.wishes.further_models import FurtherModel, further_models
-from relax_plugin.wishes.plausibility import PlausibleRows, read_plausibility
+from relax_plugin.rules.repair import RowRules
 
 MOST_ROWS = 100_000  # that the model is asked at once
 
@@ -78,6 +78,18 @@ class Question:
                 allowed[own, self.space.category_offsets[j] + code] = kept
         return allowed
 
+    def without_needless(self) -> "Question":
+        """The question with those changes taken back, one by one, that neither the goal nor a condition needs."""
+        values, left = self.values.copy(), self.changed.copy()
+        for j in range(values.shape[1]):
+            answer = np.flatnonzero(left[:, j] & (left.sum(axis=1) > 1))
+            if len(answer):
+                rows = values[answer].copy()
+                rows[:, j] = self.start[answer, j]
+                held = answer[self.holds(rows, answer)]
+                values[held, j], left[held, j] = self.start[held, j], False
+        return self if (left == self.changed).all() else replace(self, values=values).without_needless()
+
     def part(self, index: Integers) -> "Question":
         """The question about some of the answers; what it asks is counted here too."""
         return replace(
@@ -117,14 +129,14 @@ class Question:
         rows = self.space.restore(values, taken(self.queries, self.query[owner]), self.start[owner])
         # Scores that count as known are not asked for: labels alone decide, unless the goal is about a probability.
         known = None if goal.needs_scores else np.zeros((len(values), 1))
-        met = goal.met(self.blackbox.confirm(rows, known))
+        met = goal.met(self.blackbox.confirm(rows, known, mark_refused=True))
         for model in self.also:
             met &= model.met(goal, model.confirm(rows))
         return met
 
     def gap(self, values: Values, owner: Integers) -> Floats:
         """How far each row is from its goal by the model's scores: a hint at where to look, never a verdict."""
-        return self.goal.take(owner).gap(self.blackbox.ask(values))
+        return self.goal.take(owner).gap(self.blackbox.ask(values, mark_refused=True))
 
     @property
     def rows_asked(self) -> int:
@@ -135,7 +147,7 @@ def question_of(
     result: Counterfactuals, explainer: CounterfactualExplainer | None, rows: Iterable[int] | None
 ) -> Question:
     """The found counterfactuals of some queries as a question."""
-    blackbox = _model(result, explainer).over(result.space)
+    blackbox = model_to_ask(result, explainer, "regions(explainer)", "regions").over(result.space)
     wanted = _positions(rows, len(result))
     query, slot = np.nonzero(result.found & ~(result.values == result.start[:, None]).all(axis=2) & wanted[:, None])
     start = result.start
@@ -162,19 +174,6 @@ def question_of(
     )
 
 
-def _model(result: Counterfactuals, explainer: Any) -> BlackBox:
-    """The model to ask: the explainer's, if one is given, else that of the result."""
-    if explainer is None:
-        if result.blackbox is None:
-            raise InputError("a result from a file, and a copy, has no model to ask; give regions(explainer).")
-        return result.blackbox
-    blackbox = getattr(explainer, "blackbox_", None)
-    if not isinstance(blackbox, BlackBox) or blackbox.space is None:
-        raise NotFittedError(f"regions needs a fitted explainer, and {type(explainer).__name__} is none.")
-    result.space.refuse_other_features(blackbox.space)
-    return blackbox
-
-
 def _positions(rows: Iterable[int] | None, count: int) -> Booleans:
     wanted = np.full(count, rows is None)
     if rows is not None and (isinstance(rows, str) or not isinstance(rows, Iterable)):
@@ -190,7 +189,7 @@ def _goal(result: Counterfactuals, explainer: CounterfactualExplainer | None, bl
     if result.asked is not None:
         return result.asked.goal
     if explainer is not None:
-        return explainer.goal or fitted(explainer).goal_
+        return fitted(explainer).wanted_goal()
     if blackbox.task == "regression":
         raise GoalError("this result does not tell its goal; give regions(explainer) the one that made it.")
     return Goal.flip()
@@ -199,7 +198,7 @@ def _goal(result: Counterfactuals, explainer: CounterfactualExplainer | None, bl
 def _conditions(result: Counterfactuals, explainer: CounterfactualExplainer | None) -> tuple[Condition, ...]:
     conditions: list[Condition] = []
     if result.space.rules:
-        conditions.append(KeptRules(result.space, result.space.bound_rules, result.start))
+        conditions.append(RowRules(result.space, result.space.bound_rules, result.start))
     if result.asked is not None and result.asked.plausible == "require":
         training = wanted = None
         if result.detectors is not None:

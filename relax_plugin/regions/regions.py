@@ -3,22 +3,21 @@
 import html
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from relax_plugin.arrays import Array, Booleans, Floats, Integers
+from relax_plugin.cached import cached_property
 from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace
+from relax_plugin.formatting import cell_label, feature_label, format_choice, format_interval, format_labelled
 from relax_plugin.limits import SHORT_FLOATS
 from relax_plugin.regions.spans import Spans
-from relax_plugin.regions.wording import categories_in_words, interval_in_words
-from relax_plugin.table.columns import item_of
 from relax_plugin.table.constraints import refuse_unknown
-from relax_plugin.table.labels import words_of_cell
 from relax_plugin.table.plain_cells import to_plain
+from relax_plugin.table.tables import item_of
 
 SHOWN = 12  # lines of the table in a notebook
 COLUMNS = ("query_id", "cf_id", "feature", "low", "high", "categories", "kind", "points", "wrong")
@@ -46,6 +45,8 @@ class Box:
 @dataclass(frozen=True, eq=False)
 class Regions:
     """For each changed cell of found counterfactuals where it may be, all other cells as delivered; and joint boxes.
+
+    A change that can be taken back alone is needless: its cell is the query's own here, and it has no region.
 
     "proved": every value of the region meets the goal within the limits of the call, by the leaves of a tree ensemble
     or since each of its values was asked. "tested": the ends and `points` random rows were asked; `wrong` of them did
@@ -150,14 +151,37 @@ class Regions:
         spans = self.alone if alone else self.boxes
         chosen = self._categories(spans, answer, j)
         if chosen is not None:
-            return categories_in_words(words_of_cell(self.space.labels, feature, cell) for cell in chosen)
+            return format_choice(cell_label(self.space.labels, feature, cell) for cell in chosen)
         low, high, value = (float(end[answer, j]) for end in (spans.low, spans.high, self.values))
         rises = None if self.start[answer, j] == self.space.missing_codes[j] else value > float(self.start[answer, j])
         ends = low <= float(self.allowed[0][answer, j]), high >= float(self.allowed[1][answer, j])
         short = SHORT_FLOATS.get(int(self.space.grid.precision[j]))
         if short is not None:  # as its dtype writes them: the float32 that is called 0.1 is 0.100000001
             low, high, value = (float(str(short(number))) for number in (low, high, value))
-        return interval_in_words(low, high, value, rises, ends)
+        return format_interval(low, high, value, rises, ends)
+
+    def needless(self, query: int, cf_id: int, feature: Hashable) -> bool:
+        """Whether a counterfactual changes a feature without need: it also holds with the query's own value."""
+        answer = self._places.get((int(query), int(cf_id)))
+        return answer is not None and not self.changed[answer, self.space.names.index(feature)]
+
+    def sentences(self) -> list[str]:
+        """A sentence for each counterfactual: where its changed cells may be, all within their ranges together."""
+        told, several = [], len(np.unique(self.cf_id)) > 1
+        for answer, (query, cf_id) in enumerate(self._places):
+            parts = []
+            for j in np.flatnonzero(self.changed[answer]):
+                feature, value = self.space.features[j], float(self.values[answer, j])
+                cell = feature.categories[int(value)] if feature.kind == "categorical" else value
+                own = format_labelled(self.space.labels, feature.name, cell)
+                where = "missing" if self._gone[answer, j] else self.phrase(query, cf_id, feature.name) or own
+                parts.append(f"{feature_label(self.space.labels, feature.name)} is {where}")
+            which = f"Query {query}" + f", counterfactual {cf_id}" * several
+            told.append(f"{which}: the goal is met if {' and '.join(parts)} ({self.box(query, cf_id).kind}).")
+        return told
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences())
 
     def take(self, queries: Any) -> "Regions":
         """The regions of some queries, by their positions, which are 0, 1, ... from then on."""
@@ -195,7 +219,6 @@ class Regions:
 
     @cached_property
     def _gone(self) -> Booleans:
-        """Which numbers have become missing."""
         return np.asarray(self.changed & (self.values == self.space.missing_codes))
 
     def _categories(self, spans: Spans, answer: Any, j: Any) -> list[Any] | None:

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from relax_plugin.arrays import Array, Booleans
+from relax_plugin.arrays import Array, Booleans, Floats
+from relax_plugin.cached import cached_property
 from relax_plugin.errors import ConstraintError, did_you_mean
-from relax_plugin.rules.binding import BoundFormula, BoundRule, Kind, bind_formula, bind_rule
-from relax_plugin.rules.boundaries import Boundaries, boundary_values
+from relax_plugin.rules.binding import Binding, Kind
+from relax_plugin.rules.expression import Cells, Column, Condition, Rows, Term
 from relax_plugin.rules.language import parse_formula, parse_rule
-from relax_plugin.rules.syntax import Expression, cells_of, expanded
 
-__all__ = ["BoundFormula", "BoundFunction", "BoundRule", "Boundaries", "Formula", "Kind", "Rule", "boundary_values"]
+__all__ = ["BoundFormula", "BoundFunction", "BoundRule", "Formula", "Kind", "Rule"]
 
 RuleFunction = Callable[[pd.DataFrame, pd.DataFrame], Any]
 
@@ -49,8 +49,7 @@ class Rule:
         self.function: RuleFunction | None = None
         self.columns: tuple[Hashable, ...] = ()
         if isinstance(rule, str):
-            self._parsed = parse_rule(rule)
-            self.text = self._parsed.source.text
+            self.text = parse_rule(rule).text
             if columns is not None:
                 raise ConstraintError(f"rule {self.text!r} names its columns itself; leave out columns={columns!r}.")
         elif callable(rule):
@@ -83,8 +82,9 @@ class Rule:
         A rule about a derived column is one about the columns that it is computed from.
         """
         if self.function is None:
-            formulas = {name: formula.tree for name, formula in (derived or {}).items()}
-            return bind_rule(self._parsed._replace(tree=expanded(self._parsed.tree, formulas)), kinds)
+            parsed = parse_rule(self.text)
+            formulas = {name: parse_formula(formula.text) for name, formula in (derived or {}).items()}
+            return BoundRule(parsed.text, Binding(parsed, kinds, formulas).condition(parsed.tree))
         for column in self.columns:
             if column not in kinds:
                 raise ConstraintError(
@@ -111,8 +111,11 @@ class Rule:
         return (self.text, self.function, self.columns, self.name)
 
 
+@dataclass(frozen=True)
 class Formula:
     """How a derived column is computed from others: a text in the language of rules that is a number.
+
+    Cells that differ from it by at most `tolerance`, relative to its value, satisfy it.
 
     Examples
     --------
@@ -120,34 +123,73 @@ class Formula:
     ('salary', 'rent')
     """
 
-    def __init__(self, text: str) -> None:
-        self._parsed = parse_formula(text)
-        self.text = self._parsed.source.text
+    text: str
+    tolerance: float = 0.0
 
-    @property
-    def tree(self) -> Expression:
-        return self._parsed.tree
+    def __post_init__(self) -> None:
+        parse_formula(self.text)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names that it mentions, in the order of the text."""
-        return tuple(dict.fromkeys(cell.name for cell in cells_of(self.tree)))
+        return tuple(dict.fromkeys(cell.name for cell in parse_formula(self.text).cells()))
 
-    def bind(self, kinds: Mapping[Hashable, Kind]) -> BoundFormula:
+    def bind(self, kinds: Mapping[Hashable, Kind]) -> "BoundFormula":
         """The formula over columns of these kinds; an error says what does not fit."""
-        return bind_formula(self._parsed, kinds)
+        parsed = parse_formula(self.text)
+        return BoundFormula(parsed.text, Binding(parsed, kinds).term(parsed.tree))
 
-    def __str__(self) -> str:
-        return self.text
 
-    def __repr__(self) -> str:
-        return f"Formula({self.text!r})"
+@dataclass(frozen=True)
+class BoundRule:
+    """A rule over columns of known kinds.
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Formula) and self.text == other.text
+    A rule that mentions a missing cell counts as kept: nothing is known that breaks it.
+    """
 
-    def __hash__(self) -> int:
-        return hash(self.text)
+    text: str
+    condition: Condition
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that it mentions, each once; one that `was` mentions too comes once more."""
+        return self.condition.columns
+
+    @cached_property
+    def names(self) -> tuple[Hashable, ...]:
+        """The names of the columns whose new values it is about, in the order of the text."""
+        return tuple(column.name for column in self.columns if not column.was)
+
+    def holds(self, after: Cells, before: Cells) -> Booleans:
+        """Whether each row keeps the rule.
+
+        The cells of the rows and of their queries, by name, are numbers, or positions of categories; NaN is missing.
+        """
+        rows = Rows(after, before)
+        with np.errstate(all="ignore"):
+            kept = self.condition.holds(rows)
+        for column in self.columns:
+            kept = kept | np.isnan(column.cells(rows))
+        return np.asarray(kept)
+
+
+@dataclass(frozen=True)
+class BoundFormula:
+    """The formula of a derived column over columns of known kinds."""
+
+    text: str
+    term: Term
+
+    @cached_property
+    def names(self) -> tuple[Hashable, ...]:
+        """The names of the columns that it is computed from, in the order of the text."""
+        return tuple(dict.fromkeys(column.name for column in self.term.columns))
+
+    def value(self, cells: Cells) -> Floats:
+        """The number in each row; NaN where a cell is missing, or there is none: division by zero, overflow."""
+        with np.errstate(all="ignore"):
+            value = np.asarray(self.term.value(Rows(cells, {})).value, dtype=np.float64)
+        return np.where(np.isfinite(value), value, np.nan)
 
 
 @dataclass(frozen=True)

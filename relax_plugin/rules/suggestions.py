@@ -11,7 +11,7 @@ import pandas as pd
 
 from relax_plugin.arrays import Array, Booleans, Floats
 from relax_plugin.errors import InputError
-from relax_plugin.rules.syntax import quoted_name
+from relax_plugin.rules.language import quoted_name
 from relax_plugin.table.tables import as_frame
 
 LOOKED_AT = 1000  # first rows, in which most orders of two columns that are none are broken
@@ -32,7 +32,6 @@ class SuggestedRule(str):
     expected_breaks: float
 
     def __new__(cls, text: str, *, rows: int, kept: int, expected_breaks: float) -> "SuggestedRule":
-        """The rule with its figures."""
         rule = super().__new__(cls, text)
         rule.rows, rule.kept, rule.expected_breaks = rows, kept, expected_breaks
         return rule
@@ -94,7 +93,6 @@ def suggest_rules(X: Any, *, least_breaks: float = 30) -> list[SuggestedRule]:
 
 
 def _numbers(frame: pd.DataFrame) -> tuple[list[Any], Floats]:
-    """The names of the numeric columns, and their cells, column by column; NaN is missing."""
     numeric = pd.api.types.is_numeric_dtype, pd.api.types.is_bool_dtype, pd.api.types.is_complex_dtype
     chosen = [j for j, dtype in enumerate(frame.dtypes) if [test(dtype) for test in numeric] == [True, False, False]]
     columns = [frame.iloc[:, j].to_numpy(dtype=np.float64, na_value=np.nan) for j in chosen]

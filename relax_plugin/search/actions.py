@@ -18,15 +18,8 @@ class ActionTable:
     the bound. Signed (the paper): one action a numeric feature, whose value in [-1, 1] is a share of the feature's
     range. In both, one action without a magnitude for each category.
 
-    Attributes
-    ----------
-    feature : int array (actions,)
-    sign : int array (actions,)
-        +1 up, -1 down, 0 signed or categorical.
-    category : int array (actions,)
-        Position of the category an action chooses; -1 for numeric features.
-    moved : int array
-        The features that there are actions for.
+    Of each action `sign` is +1 up, -1 down, 0 signed or categorical; `category` is the position of the category that it
+    chooses, -1 for numeric features.
     """
 
     def __init__(
@@ -35,7 +28,7 @@ class ActionTable:
         style: Literal["directional", "signed"] = "directional",
         moved: Integers | None = None,
     ) -> None:
-        self.moved = np.arange(len(space)) if moved is None else moved
+        self.moved = np.arange(len(space)) if moved is None else moved  # the features that there are actions for
         rows = []
         for j in self.moved:
             f = space.features[j]
@@ -44,7 +37,7 @@ class ActionTable:
             else:
                 rows += [(j, 1, -1), (j, -1, -1)] if style == "directional" else [(j, 0, -1)]
         table = np.array(rows, dtype=np.int64).reshape(-1, 3)
-        self.feature, self.sign, self.category = table[:, 0], table[:, 1], table[:, 2]
+        self.feature, self.sign, self.category = np.array(table.T, order="C")
         self.range = np.array([f.high - f.low for f in space.features])
         self.space = space
         self.style = style
@@ -97,3 +90,22 @@ class ActionTable:
         stuck = whole & (sign * (moved - origin) <= 0)
         moved = np.where(stuck, limits.round_cells(origin + sign * step, feature), moved)
         return np.asarray(np.where(category >= 0, category, np.clip(moved, low, high)))
+
+    def reaching(
+        self, start: Values, span: tuple[Floats, Floats], limits: Limits, feature: Integers, value: Floats
+    ) -> tuple[Integers, Floats]:
+        """The actions, one a row, that set these features to these values, and their magnitudes; -1 where none does."""
+        rows = np.arange(len(start))
+        origin, low, high = start[rows, feature], span[0][rows, feature], span[1][rows, feature]
+        missing = limits.missing_codes[feature]
+        origin, up = np.where(origin == missing, low, origin), value >= np.where(origin == missing, low, origin)
+        known = np.append(self.feature, np.iinfo(np.int64).max)
+        action = np.searchsorted(known, feature)
+        chooses = self.space.is_categorical[feature]
+        action = action + np.where(chooses, value.astype(int), (self.style == "directional") & ~up)
+        able = np.isin(feature, self.moved) & (value != missing) & (action < len(self))
+        able &= ~chooses | (self.category[np.where(able, action, 0)] == value)
+        reach = np.where(up, high - origin, origin - low) if self.style == "directional" else self.range[feature]
+        change = np.abs(value - origin) if self.style == "directional" else value - origin
+        magnitude = np.where(chooses, 0.0, change / np.maximum(reach, np.finfo(float).tiny))
+        return np.where(able, action, -1), magnitude

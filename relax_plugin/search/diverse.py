@@ -8,7 +8,7 @@ import numpy as np
 
 from relax_plugin.arrays import Values
 from relax_plugin.problem import Problem, Proposals
-from relax_plugin.search.refine import undo
+from relax_plugin.search.polish import undo
 
 Solver = Callable[[Problem], Proposals]  # one a query
 
@@ -42,7 +42,8 @@ def fill_slots(problem: Problem, n: int, solve: Solver, further: Solver | None =
         if turn == 0:
             made.values[:, 0], made.note = one.values[:, 0], one.note
         solved = np.flatnonzero(one.offered[:, 0])
-        one.values[solved, 0], _ = undo(part, one.values[solved, 0], solved)
+        spare = solved[~one.minimal[solved, 0]]
+        one.values[spare, 0] = undo(part, one.values[spare, 0], spare)
         moved = problem.space.distances(one.values[:, 0], part.start)
         for row, (query, question) in enumerate(questions.items()):
             if one.offered[row, 0]:
@@ -132,7 +133,6 @@ class Search:
 
 
 def _narrowed(part: Problem, questions: Collection[Question]) -> Problem:
-    """The problem with the limits of each query as narrow as its question asks for."""
     limits, space = part.limits, part.space
     frozen = np.broadcast_to(limits.frozen, part.start.shape).copy()
     for row, question in enumerate(questions):

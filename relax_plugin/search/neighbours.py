@@ -1,7 +1,7 @@
 """Neighbours: the training rows nearest to each query whose answers meet its goal, and what asking about them costs."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.metrics import pairwise_distances
@@ -10,14 +10,12 @@ from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.features import FeatureSpace
 from relax_plugin.problem import Problem
-from relax_plugin.search.refine import affordable
+from relax_plugin.search.candidates import affordable
 
-MOST_TRAINING_ROWS = 100_000  # kept for a rescue: 16 MB at 20 features, and some 10 ms a query to sort by distance
+MOST_TRAINING_ROWS = 100_000  # kept for a search: 16 MB at 20 features, and some 10 ms a query to sort by distance
 DISTANCES = 4_000_000  # between queries and training rows that are held at once: bounds the memory
 TRAINING_CHUNK = 16_384  # training rows whose columns are held at once
 ASKED = 65_536  # training rows asked about at once: bounds what the model needs for its answer
-
-Guess = Callable[[Values], Answer]  # what a world model expects the model to answer, for free
 
 
 @dataclass(frozen=True)
@@ -76,18 +74,10 @@ class Neighbours:
 
 
 class AnsweredRows:
-    """The model's answers to training rows: asked when a query wants them, and once for all queries of a call.
+    """The model's answers to training rows: asked when a query wants them, and once for all queries of a call."""
 
-    Parameters
-    ----------
-    neighbours : Neighbours
-    expected : callable, optional
-        What a world model expects the model to answer: rows it expects to meet a goal are asked first.
-    """
-
-    def __init__(self, neighbours: Neighbours, expected: Guess | None = None) -> None:
-        self.neighbours, self.expected = neighbours, expected
-        self.guess: Answer | None = None
+    def __init__(self, neighbours: Neighbours) -> None:
+        self.neighbours = neighbours
         self.known = np.zeros(len(neighbours), dtype=bool)
         self.answers = Answer(np.zeros(len(neighbours)))
 
@@ -95,56 +85,38 @@ class AnsweredRows:
         """Ask the model about these rows, and keep its answers."""
         for first in range(0, len(rows), ASKED):
             asked = rows[first : first + ASKED]
-            answer = blackbox.ask(self.neighbours.rows[asked])
+            answer = blackbox.ask(self.neighbours.rows[asked], mark_refused=True)
             if answer.scores is not None and self.answers.scores is None:
-                self.answers = Answer(self.answers.output, np.zeros((len(self.neighbours), answer.scores.shape[1])))
+                scores = np.zeros((len(self.neighbours), answer.scores.shape[1]))
+                self.answers = replace(self.answers, scores=scores)
             self.answers.output[asked] = answer.output
             if answer.scores is not None and self.answers.scores is not None:
                 self.answers.scores[asked] = answer.scores
+            if answer.refused is not None:
+                refused = self.answers.refused
+                refused = np.full(len(self.neighbours), "", dtype=object) if refused is None else refused
+                refused[asked] = answer.refused
+                self.answers = replace(self.answers, refused=refused)
             self.known[asked] = True
 
     def nearest(
-        self,
-        problem: Problem,
-        count: int,
-        most_rows: Integers | None = None,
-        promising_first: bool = False,
-        unit: Floats | None = None,
+        self, problem: Problem, count: int, most_rows: Integers | None = None, unit: Floats | None = None
     ) -> tuple[Integers, Integers]:
         """Positions of the rows that meet each query's goal (queries, count), nearest first; and how many there are.
 
         Of equally far ones the first. Rows not asked about yet are asked, nearest first, until `count` of them meet
-        the goal, or the query has spent its `most_rows`. With `promising_first` those come first, in asking and in
-        the order, that the world model expects to meet the goal. `unit` is that of `Neighbours.distances`.
+        the goal, or the query has spent its `most_rows`. `unit` is that of `Neighbours.distances`.
         """
         count = min(count, len(self.neighbours))
         order, available = np.zeros((len(problem), count), dtype=np.int64), np.zeros(len(problem), dtype=np.int64)
         for index in self.neighbours.pieces(problem) if count else ():
             distance = self.neighbours.distances(problem, index, unit)
-            if promising_first and self.expected is not None:
-                self.guess = self.expected(self.neighbours.rows) if self.guess is None else self.guess
-                distance += (1.0 + distance.max()) * ~self.neighbours.meet(problem, index, self.guess)
             if most_rows is not None:
                 self._ask_in_order(problem, index, distance, count, most_rows)
             distance[~(self.known & self.neighbours.meet(problem, index, self.answers))] = np.inf
             order[index] = _smallest(distance, count)
             available[index] = np.minimum(np.isfinite(distance).sum(axis=1), count)
         return order, available
-
-    def expected_nearest(self, problem: Problem, count: int) -> Integers:
-        """Positions of the nearest rows that the world model expects to meet each query's goal (queries, count).
-
-        Nothing is asked. Where fewer are expected to, the nearest others follow.
-        """
-        assert self.expected is not None
-        count = min(count, len(self.neighbours))
-        order = np.zeros((len(problem), count), dtype=np.int64)
-        self.guess = self.expected(self.neighbours.rows) if self.guess is None else self.guess
-        for index in self.neighbours.pieces(problem) if count else ():
-            distance = self.neighbours.distances(problem, index)
-            distance += (1.0 + distance.max()) * ~self.neighbours.meet(problem, index, self.guess)
-            order[index] = _smallest(distance, count)
-        return order
 
     def _ask_in_order(
         self, problem: Problem, index: Integers, distance: Floats, count: int, most_rows: Integers
@@ -168,9 +140,9 @@ class AnsweredRows:
 
 
 def _met(problem: Problem, query: Integers, answers: Answer, row: Integers) -> Booleans:
-    """Whether the answer to each row meets the goal of each query, pair by pair."""
     goal = problem.goal.take(query)
-    return goal.met(answers.take(row) if goal.needs_scores else Answer(answers.output[row]))
+    whole = goal.needs_scores or answers.refused is not None
+    return goal.met(answers.take(row) if whole else Answer(answers.output[row]))
 
 
 def _smallest(keys: Floats, count: int) -> Integers:

@@ -1,7 +1,7 @@
 """The state of a search or of training (§4.1.1): episodes side by side, what is seen of them, what they may do."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -10,7 +10,10 @@ from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import BoundGoal
 from relax_plugin.limits import Limits
+from relax_plugin.problem import Problem
 from relax_plugin.search.actions import ActionTable
+
+FARTHEST = 10.0  # standard deviations of room that are told apart
 
 
 @dataclass
@@ -37,6 +40,12 @@ class Episodes:
             self.limits.take(index),
             (self.span[0][index], self.span[1][index]),
         )
+
+    def as_problem(self, blackbox: BlackBox) -> Problem:
+        """What a search is given to solve them all."""
+        space, spent, most = blackbox.space, np.zeros(len(self.start), dtype=np.int64), int(self.left.max(initial=1))
+        assert space is not None
+        return Problem(space, blackbox, self.start, self.answer, self.goal, self.limits, most, spent)
 
     @classmethod
     def begin(cls, start: Values, answer: Answer, goal: BoundGoal, limits: Limits, max_changes: int) -> "Episodes":
@@ -69,12 +78,26 @@ class Observer:
         parts = [
             np.clip(self.space.one_hot(episodes.values, seen), -5.0, 5.0),
             episodes.used[:, seen],
-            np.clip(room_up, -5.0, 5.0),
-            np.clip(room_down, -5.0, 5.0),
+            np.clip(room_up, -FARTHEST, FARTHEST),
+            np.clip(room_down, -FARTHEST, FARTHEST),
             episodes.left[:, None] / self.max_changes,
             episodes.goal.observe(episodes.answer, self.gap_scale),
         ]
         return np.concatenate(parts, axis=1, dtype=np.float32)
+
+    def landmarks(self) -> tuple[Integers, Integers]:
+        """For each action where `observe` tells its number, and the room of the number in the action's direction.
+
+        0 and 0 where there are none.
+        """
+        seen, feature = self.actions.moved, self.actions.feature
+        categorical = self.space.is_categorical
+        numbers, sign = seen[~categorical[seen]], self.actions.sign
+        here = np.searchsorted(numbers, feature)
+        categories = sum(len(self.space.features[j].categories) for j in seen if categorical[j])
+        up = len(numbers) + categories + len(seen)
+        room = here + up + np.where(sign < 0, len(numbers), 0)
+        return np.where(categorical[feature], 0, here), np.where(sign == 0, 0, room)
 
     def width(self, blackbox: BlackBox) -> int:
         """How many numbers `observe` gives of one row, known before there is one: a file must agree."""
@@ -98,4 +121,12 @@ class Observer:
     def advance(self, episodes: Episodes, taken: Integers, magnitude: Floats, blackbox: BlackBox) -> Episodes:
         """A transition with the model's answer to it, all in one batch."""
         after = self.change(episodes, taken, magnitude)
-        return replace(after, answer=blackbox.ask(after.values))
+        answer = blackbox.ask(after.values, mark_refused=True)
+        return replace(after, answer=answer.where_refused(episodes.answer))
+
+
+class Ranker(Protocol):
+    """Says how promising each action is in each state, and how far to go with it."""
+
+    def rank(self, episodes: Episodes) -> tuple[Floats, Floats]:
+        """Values (rows, actions), -inf where an action is not allowed, and magnitudes (rows, actions)."""

@@ -9,10 +9,10 @@ import pandas as pd
 
 from relax_plugin.arrays import Floats, Integers, Values
 from relax_plugin.blackbox import BlackBox
-from relax_plugin.errors import InputError, NotFittedError
+from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace
-from relax_plugin.reading.words import row_name
-from relax_plugin.results import Counterfactuals, shown
+from relax_plugin.formatting import printable, row_name, six_digits
+from relax_plugin.results import Counterfactuals
 
 MOST_CHANGES = 50  # that are put in order: the model is asked half the square of it
 SAME = 1e-9  # scores that differ by no more are the same
@@ -52,9 +52,9 @@ class Steps:
         told, last = [], self.before
         for step, score, answer in self.frame[["step", "score", "answer"]].itertuples(index=False):
             scores = f"{self.measure} {_brief(last)} → {_brief(score)}"
-            answers = f"answer {shown(answer)}"
+            answers = f"answer {six_digits(answer)}"
             parts = {"": answers, "prediction": scores}.get(self.measure, f"{scores}, {answers}")
-            told.append(f"{step}: {parts}")
+            told.append(printable(f"{step}: {parts}"))
             last = score
         return told
 
@@ -71,35 +71,22 @@ class Steps:
         return [self.note] * bool(self.note) + [f"(Model rows asked for the order: {self.rows}.)"] * bool(self.rows)
 
 
-def model_of(result: Counterfactuals, explainer: Any) -> BlackBox:
-    """The model to ask: the explainer's, if one is given, else that of the result."""
-    if explainer is None:
-        if result.blackbox is None:
-            raise InputError("a result from a file, and a copy, has no model to ask; give steps(query, explainer).")
-        return result.blackbox
-    blackbox = getattr(explainer, "blackbox_", None)
-    if not isinstance(blackbox, BlackBox) or blackbox.space is None:
-        raise NotFittedError(f"steps needs a fitted explainer, and {type(explainer).__name__} is none.")
-    result.space.refuse_other_features(blackbox.space)
-    return blackbox
-
-
 def ordered_steps(result: Counterfactuals, blackbox: BlackBox, query: int, cf_id: int) -> Steps:
     """The steps of one counterfactual, put in order by asking the model."""
     features = np.flatnonzero(result.values[query, cf_id] != result.start[query])
     heading = f"{row_name(result, query)}: "
     if not result.found[query, cf_id]:
-        heading += f"no counterfactual{f' {cf_id}' * (cf_id > 0)}; {result.status[query, cf_id]}."
+        heading += f"no counterfactual{f' {cf_id}' * (cf_id > 0)}; {result.statuses[query, cf_id]}."
         return Steps(_frame(result, query, cf_id, features[:0], [], []), "", np.nan, heading, "", 0)
     if len(features) == 0:
-        heading += f"the answer {shown(result.before[query])} meets the goal already."
+        heading += f"the answer {six_digits(result.before[query])} meets the goal already."
         return Steps(_frame(result, query, cf_id, features, [], []), "", np.nan, heading, "", 0)
     if len(features) > MOST_CHANGES:
         changed = f"counterfactual {cf_id} of query {query} changes {len(features)} features"
         raise InputError(f"{changed}; up to {MOST_CHANGES} can be put in order.")
     gauge = Gauge(result, blackbox.for_call(), query, cf_id)
     order, scores, answers, alone = _greedy_order(gauge, result.start[query], result.values[query, cf_id], features)
-    heading += f"from {shown(result.before[query])} to {shown(result.after[query, cf_id])} in {len(order)} "
+    heading += f"from {six_digits(result.before[query])} to {six_digits(result.after[query, cf_id])} in {len(order)} "
     heading += "step." if len(order) == 1 else "steps."
     known = scores if gauge.measure else np.full(len(order), np.nan)
     frame = _frame(result, query, cf_id, order, known, answers)
@@ -121,9 +108,11 @@ class Gauge:
         else:
             position = int(blackbox.positions([self.wanted])[0])
             if position < 0:
-                raise InputError(f"the explainer's model has no class {shown(self.wanted)}, which is this answer's.")
+                raise InputError(
+                    f"the explainer's model has no class {six_digits(self.wanted)}, which is this answer's."
+                )
             kind = "P({})" if blackbox.has_probabilities else "score of {}"
-            self.measure = kind.format(shown(self.wanted))
+            self.measure = kind.format(six_digits(self.wanted))
             self.before = float(result.scores_before[query, position])
             self.after = float(result.scores_after[query, cf_id, position])
         self.position = position
@@ -181,7 +170,7 @@ def _frame(result: Counterfactuals, query: int, cf_id: int, order: Any, scores: 
         name, (old, new) = space.names[j], cells[space.names[j]]
         verb = "set" if space.jumps(j, row[j], end[j]) else "raise" if new > old else "lower"
         row[j] = end[j]
-        words = f"{verb} {name} from {shown(old)} to {shown(new)}{_following(space, j, row)}"
+        words = f"{verb} {name} from {six_digits(old)} to {six_digits(new)}{_following(space, j, row)}"
         for column, cell in zip(("step", "feature", "from", "to"), (words, name, old, new), strict=True):
             columns[column].append(cell)
     frame = pd.DataFrame({column: pd.Series(cells, dtype=object) for column, cells in columns.items()})
@@ -193,9 +182,9 @@ def _following(space: FeatureSpace, feature: int, row: Values) -> str:
     """What derived columns become by a step: they follow, and are no steps of their own."""
     cells = space.cells(row[None])
     names = [name for name, inputs in space.inputs_of_derived.items() if feature in inputs]
-    told = " and ".join(f"{name} becomes {shown(float(cells[name][0]))}" for name in names)
+    told = " and ".join(f"{name} becomes {six_digits(float(cells[name][0]))}" for name in names)
     return f" ({told})" if told else ""
 
 
 def _brief(score: float) -> str:
-    return shown(score) if abs(score) >= 1 else f"{score:.3g}"
+    return six_digits(score) if abs(score) >= 1 else f"{score:.3g}"

@@ -10,7 +10,7 @@ import pandas as pd
 
 from relax_plugin.arrays import Array, Floats
 from relax_plugin.errors import ConstraintError, InputError, UnknownCategoryError
-from relax_plugin.table.tables import numbers_of, refuse_unhashable
+from relax_plugin.table.tables import item_of, numbers_of, refuse_unhashable, some_of
 
 Direction = Literal["increase", "decrease"] | None
 
@@ -81,7 +81,7 @@ def with_bounds(feature: Feature, bound: Sequence[Any]) -> Feature:
         if unknown:
             raise UnknownCategoryError(
                 f"the bounds of feature {feature.name!r} name {unknown[0]!r}, "
-                f"but the training data has only {list(feature.categories)}."
+                f"but the training data has only {some_of(feature.categories)}."
             )
         chosen = [category in bound for category in feature.categories]
         if feature.vanishable:
@@ -187,7 +187,6 @@ def categorical_feature(name: Hashable, column: "pd.Series[Any]", order: Sequenc
 
 
 def _in_order(name: Hashable, column: "pd.Series[Any]", order: Any) -> tuple[Any, ...]:
-    """The categories as the user orders them, refused if they are not those of the column."""
     if isinstance(order, str) or not isinstance(order, Iterable):
         raise ConstraintError(f"the order of feature {name!r} is {order!r}; give the list of its categories, in order.")
     listed = tuple(order)
@@ -314,7 +313,3 @@ def range_of(dtype: Any) -> tuple[float, float]:
     if kind.kind in "iu":
         return max(float(np.iinfo(kind).min), 1.0 - EXACT), min(float(np.iinfo(kind).max), EXACT - 1.0)
     return float(np.finfo(kind).min), float(np.finfo(kind).max)
-
-
-def item_of(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

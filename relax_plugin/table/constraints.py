@@ -94,7 +94,6 @@ def _missing_code(feature: Feature) -> float:
 
 
 def _with_directions(features: list[Feature], names: list[Hashable], said: Constraints) -> list[Feature]:
-    """The features with the directions of the call, refused if they are against their own."""
     for argument, direction in (("increase_only", "increase"), ("decrease_only", "decrease")):
         given = getattr(said, argument)
         if given is None:
@@ -119,7 +118,6 @@ def with_direction(feature: Feature, direction: Any) -> Feature:
 
 
 def _one_a_row(feature: Feature, bound: Any) -> bool:
-    """Whether the bounds of a number have an end for each row."""
     if feature.kind == "categorical" or not isinstance(bound, tuple | list) or len(bound) != 2:
         return False
     return any(pd.api.types.is_list_like(end) for end in bound)

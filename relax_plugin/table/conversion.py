@@ -13,7 +13,7 @@ import pandas as pd
 from relax_plugin.arrays import Array, Floats, Integers, Values
 from relax_plugin.errors import InputError, UnknownCategoryError
 from relax_plugin.table.columns import EXACT, Feature, as_integers, refuse_inexact
-from relax_plugin.table.tables import numbers_of
+from relax_plugin.table.tables import numbers_of, some_of
 from relax_plugin.table.vocabulary import Foreign, is_missing
 
 
@@ -69,7 +69,8 @@ def refuse_category(feature: Feature, column: "pd.Series[Any]", row: int) -> Non
             f"feature {feature.name!r} is {cell!r} in row {row}, which the rows of this call did not have."
         )
     raise UnknownCategoryError(
-        f"feature {feature.name!r} is {cell!r} in row {row}, but the training data has only {list(feature.categories)}."
+        f"feature {feature.name!r} is {cell!r} in row {row}, "
+        f"but the training data has only {some_of(feature.categories)}."
     )
 
 
@@ -120,7 +121,6 @@ def _categorical(feature: Feature, objects: Array, codes: Integers) -> pd.Catego
 
 
 def _dtype_that_holds(dtype: Any, cells: Array) -> Any:
-    """The dtype, or one that holds cells which it cannot."""
     plain = isinstance(dtype, np.dtype) and dtype.kind in "biu"
     if plain and all(is_missing(cell) or isinstance(cell, int | float) for cell in cells):
         return np.dtype(object) if dtype.kind == "b" else np.dtype(np.float64)

@@ -9,12 +9,14 @@ import pandas as pd
 
 from relax_plugin.arrays import Booleans, Floats
 from relax_plugin.errors import ConstraintError, UnknownNameError, did_you_mean
-from relax_plugin.rules.binding import BoundFormula, Kind
-from relax_plugin.rules.rule import Formula
+from relax_plugin.parameters import real_number
+from relax_plugin.rules.binding import Kind
+from relax_plugin.rules.rule import BoundFormula, Formula
 from relax_plugin.table.columns import as_integers
 from relax_plugin.table.tables import numbers_of
 
 AS_GOOD_AS = 1e-6  # relative difference between a cell and its formula that rounding may make
+MOST_TOLERANCE = 1.0  # relative difference that a user may allow
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,15 @@ class Derived:
 def read_formulas(said: Any, columns: Sequence[Hashable]) -> dict[Hashable, Formula]:
     """The formulas that the user gives, in an order in which each needs only those before it."""
     if not isinstance(said, Mapping):
-        raise ConstraintError(f"derived is {said!r}; give a mapping of a column to its formula, a text.")
+        raise ConstraintError(
+            f"derived is {said!r}; give a mapping of a column to its formula, a text, or to (formula, tolerance)."
+        )
     formulas: dict[Hashable, Formula] = {}
     for name, text in said.items():
         if name not in columns:
             raise UnknownNameError(f"derived names column {name!r}; {did_you_mean(name, columns)}")
-        formulas[name] = text if isinstance(text, Formula) else Formula(text)
+        text, tolerance = text if isinstance(text, tuple | list) and len(text) == 2 else (text, 0.0)
+        formulas[name] = Formula(text, real_number(f"the tolerance of {name!r}", tolerance, 0.0, MOST_TOLERANCE))
     needs = {name: {cell for cell in formula.names if cell in formulas} for name, formula in formulas.items()}
     order: list[Hashable] = []
     while len(order) < len(formulas):
@@ -73,9 +78,8 @@ def contradicted(derived: Derived, column: "pd.Series[Any]", cells: Mapping[Hash
     """In which rows the formula is defined and gives another number, or there is one where it gives none."""
     told, wanted = numbers_of(derived.name, column), derived.bound.value(cells)
     size = np.maximum(np.abs(told), np.abs(wanted))
-    return np.asarray(
-        (np.abs(told - wanted) > AS_GOOD_AS * np.maximum(size, 1.0)) | (np.isnan(told) != np.isnan(wanted))
-    )
+    allowed = np.maximum(AS_GOOD_AS * np.maximum(size, 1.0), derived.formula.tolerance * np.abs(wanted))
+    return np.asarray((np.abs(told - wanted) > allowed) | (np.isnan(told) != np.isnan(wanted)))
 
 
 def refuse_wrong_formula(derived: Derived, column: "pd.Series[Any]", cells: Mapping[Hashable, Floats]) -> None:
@@ -86,5 +90,6 @@ def refuse_wrong_formula(derived: Derived, column: "pd.Series[Any]", cells: Mapp
         row = int(np.argmax(wrong))
         raise ConstraintError(
             f"derived column {derived.name!r} is {told[row]:g} in row {row}, but its formula {derived.formula.text!r} "
-            f"gives {wanted[row]:g}; {int(wrong.sum())} of {len(wrong)} rows contradict it."
+            f"gives {wanted[row]:g}; {int(wrong.sum())} of {len(wrong)} rows contradict it. If they are rounded, give "
+            "(formula, tolerance), or FORMULA ~ TOLERANCE on the command line."
         )

@@ -1,17 +1,17 @@
 """Feature arrays: what a space knows of its features, as arrays for vectorised code and as cells for rules."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
+from relax_plugin.cached import cached_property
 from relax_plugin.limits import Grid
 from relax_plugin.rules.binding import Kind
+from relax_plugin.rules.expression import ROUNDING
 from relax_plugin.rules.rule import Rule
-from relax_plugin.rules.terms import ROUNDING
 from relax_plugin.table.cells import Cells
 from relax_plugin.table.columns import Feature, decimals_of, float_bytes
 from relax_plugin.table.derived import Derived
@@ -71,6 +71,11 @@ class FeatureArrays:
     def prices(self) -> Floats:
         """What one standard deviation of each number costs, and another category of each other feature."""
         return np.array([f.cost for f in self.features])
+
+    @cached_property
+    def ordered(self) -> Integers:
+        """The features of categories that have an order."""
+        return np.flatnonzero([f.kind == "categorical" and f.ordered for f in self.features])
 
     @cached_property
     def has_prices(self) -> bool:

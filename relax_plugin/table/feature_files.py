@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.errors import InputError
-from relax_plugin.table.columns import Feature, item_of, range_of
-from relax_plugin.table.tables import is_category_dtype
+from relax_plugin.table.columns import Feature, range_of
+from relax_plugin.table.tables import is_arrow_dictionary, is_category_dtype, item_of
 
 
 def checked(feature: Feature) -> Feature:
@@ -80,6 +80,9 @@ def dtype_text(dtype: Any) -> str:
     """A dtype as text, from which it can be restored together with the categories."""
     if isinstance(dtype, pd.CategoricalDtype):
         return f"category:{dtype.categories.dtype}"
+    if is_arrow_dictionary(dtype):
+        kind = dtype.pyarrow_dtype
+        return f"arrow-dictionary:{kind.index_type}:{kind.value_type}:{int(kind.ordered)}"
     return str(dtype)
 
 
@@ -100,6 +103,12 @@ def dtype_from_text(text: str, categories: Sequence[Any], ordered: bool, carried
     if text.startswith("category:"):
         kind = dtype_from_text(text.removeprefix("category:"), (), False)
         return pd.CategoricalDtype(pd.Index(list(categories), dtype=kind), ordered=ordered)
+    if text.startswith("arrow-dictionary:"):
+        import pyarrow
+
+        index, values, kept = text.removeprefix("arrow-dictionary:").split(":")
+        named = pyarrow.type_for_alias(index), pyarrow.type_for_alias(values)
+        return pd.ArrowDtype(pyarrow.dictionary(*named, ordered=bool(int(kept))))
     dtype = pd.api.types.pandas_dtype(text)
     if isinstance(dtype, np.dtype) and dtype.kind not in (
         "biufOmMc" if carried else "biufO"

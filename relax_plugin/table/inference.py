@@ -36,14 +36,9 @@ def infer_features(
     ordered: Mapping[Any, Sequence[Any]],
     derived: Iterable[Hashable] = (),
 ) -> list[Feature]:
-    """The features of the columns.
+    """The features of the columns of training rows, which are without those that are `derived`.
 
-    Parameters
-    ----------
-    frame : DataFrame of training rows
-    lists : the arguments of `FeatureSpace.infer` that are lists of names, by what they are called
-    bounds, steps, costs, groups, ordered : as `FeatureSpace.infer` has them
-    derived : the columns that are derived, which the frame is without
+    `lists` are the arguments of `FeatureSpace.infer` that are lists of names; the others are as it has them.
     """
     if len(frame) == 0:
         raise InputError("a FeatureSpace cannot be inferred from no rows; pass the training rows.")
@@ -89,7 +84,6 @@ def infer_features(
 
 
 def _of_column(column: "pd.Series[Any]", said: Mapping[str, list[Hashable]], order: Sequence[Any] | None) -> Feature:
-    """The feature of one column: categories, numbers, or cells that are carried."""
     name, kind = column.name, kind_of(column)
     if kind == "carried" and not (name in said["categorical"] or order is not None):
         return carried_feature(name, column)
@@ -126,7 +120,6 @@ def _groups(frame: pd.DataFrame, groups: Any) -> dict[Hashable, list[Hashable]]:
 
 
 def _that_may_vanish(feature: Feature) -> Feature:
-    """The feature with what is missing as one of the things that may be chosen."""
     if feature.carried or feature.columns:
         kind = "a one-hot group" if feature.columns else "carried to the model as it is"
         raise ConstraintError(f"may_vanish names feature {feature.name!r}, which is {kind}.")
@@ -142,7 +135,6 @@ def _that_may_vanish(feature: Feature) -> Feature:
 
 
 def _refuse_wishes_for_carried(feature: Feature, said: Mapping[str, list[Hashable]]) -> None:
-    """Refuse what is wanted of a column that is neither numbers nor categories."""
     for argument in ("continuous", "increase_only", "decrease_only", "fill_missing", "bounds", "steps"):
         if feature.name in said[argument]:
             raise ConstraintError(

@@ -42,20 +42,6 @@ def read_labels(said: Any, features: Sequence[Feature], derived: Sequence[Hashab
     return words
 
 
-def words_of(words: Words, name: Hashable) -> str:
-    """What people call a feature."""
-    own, _ = words.get(name, (None, {}))
-    return str(name) if own is None else own
-
-
-def words_of_cell(words: Words, name: Hashable, cell: Any) -> Any:
-    """What people call a cell of a feature: words for its category, "missing", or the cell itself."""
-    _, categories = words.get(name, (None, {}))
-    if categories and isinstance(cell, Hashable) and cell in categories:
-        return categories[cell]
-    return "missing" if pd.api.types.is_scalar(cell) and pd.isna(cell) else cell
-
-
 def labels_to_dict(words: Words) -> list[Any]:
     """The labels as JSON-ready data; categories may be numbers, which keys of JSON may not."""
     return [[name, own, list(map(list, categories.items()))] for name, (own, categories) in words.items()]

@@ -126,7 +126,6 @@ def _free_name(name: str, frame: pd.DataFrame) -> str:
 
 
 def _labels(name: Hashable, columns: Sequence[Hashable]) -> list[str]:
-    """What the columns say of their group: their names without their common beginning."""
     texts = [str(column) for column in columns]
     shared = commonprefix(texts)  # noqa: RUF071 (no paths: letter by letter is right)
     cut = max((shared.rfind(letter) for letter in SEPARATORS), default=-1) + 1

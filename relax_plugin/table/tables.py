@@ -1,16 +1,19 @@
 """The tables that rows come in: DataFrames of several libraries and arrays, their columns read and written."""
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import narwhals
 import numpy as np
 import pandas as pd
+from scipy.sparse import issparse
 
 from relax_plugin.arrays import Array, Booleans, Floats
 from relax_plugin.errors import ColumnError, InputError, UnknownNameError, did_you_mean
 
 Rows = pd.DataFrame | Array
+
+MOST_TOLD = 8  # values that a message lists
 
 
 def pandas_or_array(X: Any) -> Rows:
@@ -18,6 +21,8 @@ def pandas_or_array(X: Any) -> Rows:
     list of these as a pandas DataFrame."""
     if isinstance(X, pd.DataFrame | np.ndarray):
         return X
+    if issparse(X):  # one of whose formats is a mapping
+        raise InputError(f"the rows are a sparse {type(X).__name__}, which is not supported; pass X.toarray().")
     if isinstance(X, pd.Series):
         return X.to_frame().T.infer_objects()
     if isinstance(X, Mapping):
@@ -107,9 +112,31 @@ def is_category_dtype(dtype: Any, numbers: bool = True) -> bool:
     """Whether a column of the dtype may hold categories; those written as numbers only where the user says so."""
     if isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_bool_dtype(dtype):
         return True
-    if pd.api.types.is_object_dtype(dtype) or pd.api.types.is_string_dtype(dtype):
+    if pd.api.types.is_object_dtype(dtype) or pd.api.types.is_string_dtype(dtype) or is_arrow_dictionary(dtype):
         return True
     return numbers and pd.api.types.is_numeric_dtype(dtype)
+
+
+def is_arrow_dictionary(dtype: Any) -> bool:
+    """Whether it is pyarrow's kind of category, as `read_parquet(dtype_backend="pyarrow")` gives."""
+    return isinstance(dtype, pd.ArrowDtype) and hasattr(dtype.pyarrow_dtype, "index_type")
+
+
+def row_name(rows: Rows, position: int) -> str:
+    """A row in a message: by the label of its table, and by its position where that is another."""
+    label = rows.index[position] if isinstance(rows, pd.DataFrame) else position
+    same = isinstance(label, int | float | np.number) and label == position  # a missing label equals nothing
+    return f"row {position}" if same else f"row {item_of(label)!r} (position {position})"
+
+
+def some_of(values: Sequence[Any]) -> str:
+    """The values in a message: the first few, and how many more there are."""
+    more = len(values) - MOST_TOLD
+    return f"{list(values[:MOST_TOLD])}{f' and {more} more' if more > 0 else ''}"
+
+
+def item_of(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def refuse_unhashable(name: Hashable, column: "pd.Series[Any]") -> None:
@@ -189,5 +216,6 @@ def array_dtype(text: str) -> np.dtype[Any]:
     """The dtype of an array from its name in a file; of text without a width, which is that of the longest one."""
     dtype = np.dtype(text)
     if dtype.kind not in "biufOU":
-        raise InputError(f"an array has dtype {text!r}; numbers, text and objects are supported.")
+        told = "Complex data not supported: " if dtype.kind == "c" else ""
+        raise InputError(f"{told}an array has dtype {text!r}; numbers, text and objects are supported.")
     return np.dtype("U") if dtype.kind == "U" else dtype

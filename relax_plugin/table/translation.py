@@ -2,13 +2,13 @@
 
 import warnings
 from collections.abc import Hashable, Iterable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from relax_plugin.arrays import Array, Booleans, Floats, Values
+from relax_plugin.cached import cached_property, state_without_cached
 from relax_plugin.errors import ColumnError, InputError, did_you_mean
 from relax_plugin.table.columns import Feature
 from relax_plugin.table.conversion import (
@@ -22,7 +22,16 @@ from relax_plugin.table.conversion import (
 )
 from relax_plugin.table.feature_arrays import NOTHING_FOREIGN, FeatureArrays
 from relax_plugin.table.one_hot import codes_of_group, columns_of_group
-from relax_plugin.table.tables import Rows, array_with_cells, as_array, as_frame, pandas_or_array, with_cells
+from relax_plugin.table.tables import (
+    Rows,
+    array_with_cells,
+    as_array,
+    as_frame,
+    pandas_or_array,
+    row_name,
+    some_of,
+    with_cells,
+)
 from relax_plugin.table.vocabulary import Foreign, is_missing
 
 
@@ -30,6 +39,10 @@ class Translation(FeatureArrays):
     """The part of a FeatureSpace that reads and writes rows."""
 
     _last_columns: Any = None  # of the last table whose columns were those of the space
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the last table's columns: a pickle, and the `joblib.hash`, do not depend on what was explained."""
+        return {name: value for name, value in state_without_cached(self).items() if name != "_last_columns"}
 
     # The user's rows -> values.
 
@@ -69,7 +82,6 @@ class Translation(FeatureArrays):
         return values
 
     def _read(self, frame: pd.DataFrame) -> tuple[Values, dict[int, Foreign]]:
-        """The rows as values, and the foreign cells of the features that have new ones."""
         if self.is_plain:
             numbers = None if self.is_categorical.any() else plain_numbers(frame, frame.dtypes, self.missing_codes)
             if numbers is not None:
@@ -91,16 +103,16 @@ class Translation(FeatureArrays):
                 values[:, j] = numbers_as_values(feature, frame[feature.name])
         return values, more
 
-    def _warn_of_unseen(self, j: int, codes: Floats, foreign: Foreign) -> None:
-        """Say once that a category was not in the training data: it may be misspelt."""
+    def _warn_of_unseen(self, frame: pd.DataFrame, j: int, codes: Floats, foreign: Foreign) -> None:
         feature, known = self.features[j], len(self.features[j].categories) + len(self._foreign(j).cells)
         fresh = codes[codes >= known].astype(int) - len(feature.categories)
         unseen = [place for place in fresh if not foreign.missing[place]] if not feature.carried else []
         if unseen:
-            row = int(np.argmax(codes == unseen[0] + len(feature.categories)))
+            row, more = int(np.argmax(codes == unseen[0] + len(feature.categories))), len(set(unseen)) - 1
+            others = f" and has {more} more unseen {'category' if more == 1 else 'categories'}" if more else ""
             warnings.warn(
-                f"feature {feature.name!r} is {foreign.cells[unseen[0]]!r} in row {row}, but the training data has "
-                f"only {list(feature.categories)}. It reaches the model as it is.",
+                f"feature {feature.name!r} is {foreign.cells[unseen[0]]!r} in {row_name(frame, row)}{others}, but the "
+                f"training data has only {some_of(feature.categories)}. It reaches the model as it is.",
                 stacklevel=5,
             )
 
@@ -110,7 +122,6 @@ class Translation(FeatureArrays):
 
     @cached_property
     def _places(self) -> list[dict[Any, int]]:
-        """Where each category stands in its feature's list."""
         return [
             {category: place for place, category in enumerate(f.categories[: len(f.categories) - f.vanishable])}
             for f in self.features
@@ -150,6 +161,18 @@ class Translation(FeatureArrays):
                 column = with_cells(column, changed[:, j], new[j]) if j in new else column
                 frame.isetitem(j, column.set_axis(frame.index))
         return frame if self.container == "frame" else as_array(frame, np.asarray(queries).dtype)
+
+    def in_model_dtypes(self, rows: Rows) -> Rows:
+        """The user's rows (a copy of them) as the model is asked: text where it knows a pandas category becomes one."""
+        if isinstance(rows, pd.DataFrame):
+            for feature in self._pandas_categories:
+                if rows[feature.name].dtype != feature.dtype:
+                    rows[feature.name] = _widened(rows[feature.name], feature)
+        return rows
+
+    @cached_property
+    def _pandas_categories(self) -> list[Feature]:
+        return [f for f in self.features if isinstance(f.dtype, pd.CategoricalDtype) and not f.columns]
 
     def new_cells(self, values: Values, start: Values) -> tuple[Booleans, dict[int, "pd.Series[Any]"]]:
         """Which cells of all columns change (rows, columns), and for each such column its new cells."""
@@ -193,7 +216,6 @@ class Translation(FeatureArrays):
         return frame if self.container == "frame" else as_array(frame, np.dtype(self.array_dtype))
 
     def _columns_of(self, values: Values) -> dict[Hashable, "pd.Series[Any]"]:
-        """All columns of rows, in their order."""
         made: dict[Hashable, pd.Series[Any]] = {}
         cells = self.cells(values)
         for one in self.derived:
@@ -206,7 +228,6 @@ class Translation(FeatureArrays):
         return {name: made[name] for name in self.columns}
 
     def _column(self, j: int, values: Floats) -> "pd.Series[Any]":
-        """Values of a feature as a column in its dtype: categories are picked from a list that is made once."""
         cells = self._category_cells[j]
         if cells is None or (values >= len(cells)).any():
             return column_of(self.features[j], values, self._foreign(j))
@@ -263,7 +284,6 @@ class Translation(FeatureArrays):
 
 
 def _widened(column: Any, feature: Feature) -> Any:
-    """A column of few categories with all those of the training data, and its own."""
     own = column.dropna()
     unseen = [cell for cell in own.unique() if cell not in feature.dtype.categories]
     if not unseen:

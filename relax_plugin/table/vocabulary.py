@@ -5,13 +5,13 @@ Inside the package such a cell is a number too, a place behind the last category
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from relax_plugin.arrays import Booleans, Floats
+from relax_plugin.cached import cached_property
 
 
 def is_missing(cell: Any) -> bool:

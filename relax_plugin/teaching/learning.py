@@ -1,16 +1,14 @@
 """How an agent learns: its policy at several moments of training, side by side or one after the other."""
 
-import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from torch import Tensor
 
 from relax_plugin.agent.explainer import ReLAX
-from relax_plugin.agent.pdqn import Agent
+from relax_plugin.agent.policy import Policy, Weights
 from relax_plugin.arrays import Values
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.errors import InputError
@@ -41,22 +39,27 @@ class WatchedReLAX(ReLAX):
     """
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
-        self._seen: list[dict[str, Tensor]] = []
+        self.snapshots_: dict[int, Weights] = {}
+        self._seen: list[Weights] = []
         super()._fit(values, rng)
-        untrained = Agent(self.agent_.inputs, self.agent_.actions, self.config_, self.seed)
-        steps = [int(row["step"]) for row in self.history_.rows if not np.isnan(row["validity"])]
+        steps = [0, *(int(row["step"]) for row in self.history_.rows)]
         # Ctrl-C in a validation leaves weights without a row of the history.
-        self.snapshots_ = {0: untrained.weights_by_name(), **dict(zip(steps, self._seen, strict=False))}
+        self.snapshots_ = dict(zip(steps, self._seen, strict=False))
+
+    def _begin(self, policy: Policy) -> None:
+        super()._begin(policy)
+        self._remember()
 
     def _validate(self, world: BlackBox, checks: Episodes) -> dict[str, float]:
-        self._seen.append(self.agent_.weights_by_name())
+        self._remember()
         return super()._validate(world, checks)
+
+    def _remember(self) -> None:
+        self._seen.append({name: weight.copy() for name, weight in self.agent_.weights.items()})
 
     def kept(self) -> int:
         """Training steps of the agent that was kept: the best of the validations."""
-        # A row without an objective only tells how training goes, and chooses nothing.
-        judged = [row for row in self.history_.rows if not np.isnan(row["objective"])]
-        return int(max(judged, key=lambda row: row["objective"], default={"step": 0})["step"])
+        return int(max(self.history_.rows, key=lambda row: row["objective"], default={"step": 0})["step"])
 
     @contextmanager
     def at(self, step: int) -> Iterator["WatchedReLAX"]:
@@ -65,8 +68,7 @@ class WatchedReLAX(ReLAX):
             raise InputError(f"there is no snapshot at step {step}; there are {list(self.snapshots_)}.")
         trained = self.agent_
         try:
-            self.agent_ = copy.deepcopy(trained)
-            self.agent_.load_weights(self.snapshots_[step])
+            self.agent_ = Policy(self.snapshots_[step], self.observer_)
             yield self
         finally:
             self.agent_ = trained

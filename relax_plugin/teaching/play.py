@@ -23,16 +23,16 @@ from relax_plugin.pages.html import script_data, template
 from relax_plugin.registry import make_explainer
 from relax_plugin.results import Counterfactuals
 from relax_plugin.search.state import Episodes
+from relax_plugin.surrogate.layers import one_thread
 from relax_plugin.teaching.learning import WatchedReLAX, moment_name
 from relax_plugin.teaching.packing import packed
 from relax_plugin.teaching.rollouts import action_names
-from relax_plugin.world_model.layers import one_thread
 
 SPACING = 1.0  # thousand of income and of debt between two points of the grid
 UNITS = {"income": "thousand a year", "debt": "thousand"}
 EFFORTS: tuple[Literal["policy", "refined"], ...] = ("policy", "refined")
 MOMENTS = 6  # of the training that the page shows
-EVERY = 10  # training steps between two moments that are remembered
+EVERY = 5  # training steps between two moments that are remembered
 NOBODY = -1  # "trained" of what has no agent
 FREE = ""  # "held" where both features may change
 
@@ -96,9 +96,10 @@ def play(
         Between two points of the grid, in the features' own unit.
     config : ReLAXConfig, optional
         Of the agent; by default the package's own, but trained on the model itself as in the paper, so that the
-        rewards shown are those it learned from, and validated often, so that there are moments to show.
+        rewards shown are those it learned from, from points all over the plane, and validated often, so that there are
+        moments to show.
     """
-    config = config or ReLAXConfig(training="model", validate_every=EVERY)
+    config = config or ReLAXConfig(training="model", validate_every=EVERY, made_share=1.0)
     task = toy_task(family, seed)
     points = grid(task, spacing)
     explainer = WatchedReLAX(task.model, task.space, effort="policy", seed=seed, config=config, progress=False)
@@ -152,7 +153,7 @@ def paths(explainer: ReLAX, points: pd.DataFrame, held: str = FREE) -> pd.DataFr
     """
     observer, blackbox, config = explainer.observer_, explainer.blackbox_, explainer.config_
     before = blackbox.confirm(points)
-    goal = explainer.goal_.bind(blackbox, before)
+    goal = explainer.wanted_goal().bind(blackbox, before)
     start = explainer.space_.values(points)
     limits = explainer.space_.limits(values=start, immutable=[held] if held else None)
     starts = Episodes.begin(start, before, goal, limits, observer.max_changes)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.agent.environment import CounterfactualEnv
-from relax_plugin.agent.pdqn import Agent
+from relax_plugin.agent.policy import Policy as TrainedPolicy
 from relax_plugin.agent.starts import typical_gap
 from relax_plugin.arrays import Booleans, Floats, Integers
 from relax_plugin.blackbox import BlackBox
@@ -76,7 +76,7 @@ def action_names(actions: ActionTable) -> list[str]:
     return names
 
 
-def policy_of(agent: Agent) -> Policy:
+def policy_of(agent: TrainedPolicy) -> Policy:
     """What the agent does when it does not explore: the action of the highest Q-value, with its own parameter."""
 
     def choose(states: Any, allowed: Booleans) -> tuple[Integers, Floats]:
@@ -173,7 +173,6 @@ def draw_paths(axes: "Axes", task: Task, paths: pd.DataFrame) -> None:
 
 
 def _write_reward(axes: "Axes", start: Floats, end: Floats, step: int, reward: float) -> None:
-    """Beside the middle of an arrow: below one that lies, to the side of one that stands, towards the middle."""
     low, high = np.transpose([axes.get_xlim(), axes.get_ylim()])
     at, reach = ((start + end) / 2 - low) / (high - low), np.abs(end - start) / (high - low)
     look: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8.5, "color": INK, "zorder": 6}
@@ -186,7 +185,6 @@ def _write_reward(axes: "Axes", start: Floats, end: Floats, step: int, reward: f
 
 
 def _moment(env: CounterfactualEnv, running: Integers, step: int, values: Any, met: Booleans) -> pd.DataFrame:
-    """Where these episodes are after so many steps."""
     at = pd.DataFrame(env.observer.space.frame(env.observer.space.model_input(values[running]))).reset_index(drop=True)
     answer = env.blackbox.labels(env.blackbox.ask(values[running]).output)
     return at.assign(query_id=running, step=step, answer=answer, met=met[running])

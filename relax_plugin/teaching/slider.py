@@ -5,11 +5,11 @@ import hashlib
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from relax_plugin.cached import cached_property
 from relax_plugin.errors import InputError
 from relax_plugin.files import replacing, write_text
 from relax_plugin.pages.html import script_data
@@ -63,7 +63,6 @@ class Slider:
         )
 
     def _repr_html_(self) -> str:
-        """The slider as a part of a page."""
         width = round(96 * max(figure.get_figwidth() for figure in self.figures))
         pictures = "".join(
             f'<img alt="{escape(label)}" style="width:100%;display:{"none" if i else "block"}" '
@@ -83,7 +82,6 @@ class Slider:
 
     @cached_property
     def _pictures(self) -> list[bytes]:
-        """The figures as PNG: drawing is what takes the time."""
         from PIL import Image
 
         pictures = []

@@ -171,7 +171,6 @@ def _aim_at_probability(trees: Trees, label: Integers, least: Floats) -> Aim:
 
 
 def _aim_at_numbers(trees: Trees, goal: BoundGoal) -> Aim:
-    """Outside of a range: above its upper or below its lower end. Inside: above the lower and below the upper end."""
     assert goal.lower is not None and goal.upper is not None
     least, most = (goal.lower, goal.upper) if goal.inside else (goal.upper, goal.lower)
     signs = np.tile([1.0, -1.0], (len(least), 1))

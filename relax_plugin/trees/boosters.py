@@ -13,7 +13,7 @@ import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats
 from relax_plugin.trees.ensemble import Decision, Tree, Trees, as_float64_threshold, last_where, sigmoid
-from relax_plugin.trees.reading import Reading, Unreadable, as_codes
+from relax_plugin.trees.reading import Reading, Unreadable, as_codes, refuse_altered
 
 WRITTEN_INFINITY = 1e300  # as LightGBM writes the threshold that parts the missing from all numbers
 TINY = float(np.float32(1e-35))  # LightGBM takes numbers up to this for 0
@@ -29,6 +29,7 @@ def read_xgboost(model: Any) -> Reading:
     """Margins are added in float32 from the base score on; float32(x) < float32 threshold goes left."""
     wrapped = type(model).__name__ != "Booster"
     booster = model.get_booster() if wrapped else model
+    refuse_altered(booster)
     learner = json.loads(booster.save_raw("json"))["learner"]
     parameters, objective = learner["learner_model_param"], learner["objective"]["name"]
     missing = getattr(model, "missing", np.nan)
@@ -101,6 +102,7 @@ def _xgboost_tree(tree: Any, output: int, outputs: int, categories: dict[int, li
 
 def read_lightgbm(model: Any) -> Reading:
     """Scores are added in float64; x <= threshold goes left, in float64."""
+    refuse_altered(model.booster_)
     dump = model.booster_.dump_model()
     objective, *options = str(dump.get("objective", "custom")).split()
     outputs = int(dump["num_tree_per_iteration"])

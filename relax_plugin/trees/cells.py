@@ -6,12 +6,12 @@ cells, each standing for its value nearest to the query that the limits allow.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
+from relax_plugin.cached import cached_property
 from relax_plugin.features import FeatureSpace
 from relax_plugin.limits import SHORT_FLOATS, Limits
 from relax_plugin.trees.ensemble import Trees
@@ -188,13 +188,7 @@ def allowed_categories(limits: Limits, start: Floats, count: int) -> Floats:
 def nearest_values(limits: Limits, start: Floats, cuts: Floats, home: Integers) -> Floats:
     """The allowed value nearest to each start in every interval (cut, cut] of one feature; NaN where there is none.
 
-    Parameters
-    ----------
-    limits : Limits
-        Of this feature alone.
-    start, home : arrays (queries,)
-        The values, and the intervals they lie in; these keep the value itself, allowed or not.
-    cuts : array, ascending
+    `limits` are of this feature alone. The intervals that starts lie in (`home`) keep the value itself, allowed or not.
     """
     below, above = np.r_[-np.inf, cuts], np.r_[cuts, np.inf]
     shape = len(start), len(below)

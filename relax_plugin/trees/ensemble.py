@@ -9,12 +9,12 @@ that go left. Scores are added in the library's order and precision, since the l
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
 from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
+from relax_plugin.cached import cached_property
 from relax_plugin.errors import UnsupportedError
 
 Decide = Literal["largest score", "largest probability", "above", "number", "weighted median"]

@@ -48,15 +48,7 @@ def fast_trees(
 ) -> FastTrees | None:
     """The arrays of the model's trees, if it has some that agree with what it answered.
 
-    Parameters
-    ----------
-    classes : array, or None for a regressor
-    values : array (rows, features)
-        What the model was asked.
-    outputs : array
-        Its answers by `predict` to the first of these rows.
-    scores : array, or None where it gives none
-        Its probabilities for all of them.
+    `outputs` are its answers by `predict` to the first of the `values`, `scores` its probabilities for all of them.
     """
     try:
         trees = read_trees(model, space)

@@ -19,12 +19,12 @@ from relax_plugin.features import Bounds, FeatureSpace, Rows
 from relax_plugin.goal import BoundGoal, Goal
 from relax_plugin.limits import Limits
 from relax_plugin.results import Counterfactuals, taken
-from relax_plugin.rules.kept import KeptRules
+from relax_plugin.rules.repair import RowRules
 from relax_plugin.trees.aims import aim_at
 from relax_plugin.trees.cells import Cells
 from relax_plugin.trees.ensemble import Trees
 from relax_plugin.trees.missing import gaps, trees_for, vanishing, with_gaps_kept
-from relax_plugin.trees.readers import read_trees
+from relax_plugin.trees.proving import answer_of, other_answers, proving_trees
 from relax_plugin.trees.subset_grid import CHUNK_CELLS, SubsetGrid
 
 CLOSE = 1e-9  # relative difference of distances that is rounding
@@ -105,11 +105,8 @@ def floor(
     """
     most = whole_number("most_changes", most_changes, 0)
     blackbox = _bound(model, space)
-    ready = blackbox.trees is not None and blackbox.space is space  # `accelerate` has read them already
-    trees = blackbox.trees.trees if ready and blackbox.trees is not None else read_trees(blackbox.model, space)
     values = space.values(rows)
-    if ready and trees.unknown(values).any():  # cells that came with these queries
-        trees = read_trees(blackbox.model, space)
+    trees = proving_trees(blackbox, space, values)
     limits = with_gaps_kept(space, space.limits() if limits is None else limits, values)
     if names := vanishing(space, limits):
         raise UnsupportedError(
@@ -120,15 +117,9 @@ def floor(
         return Floor(empty, np.empty(0), values, empty, np.empty(0, dtype=bool))
     unknown = trees.unknown(values)
     by_trees = (goal is None or goal.by_labels) and blackbox.labels_apart and not unknown.any()
-    if by_trees and blackbox.classes is None:
-        blackbox.classes = blackbox.reader.classes(None)
-    if blackbox.classes is None:
-        blackbox.learn(values)
-    before = _expected(trees, values) if by_trees else blackbox.confirm(rows)
-    known = trees.decision.classes
-    same = np.array_equal(np.asarray(known), np.asarray(blackbox.classes))  # of a regressor None
-    if not same or not (by_trees or np.allclose(trees.labels(values[~unknown]), before.output[~unknown], rtol=1e-6)):
-        raise _other_answers(blackbox)
+    before = answer_of(trees, values) if by_trees else blackbox.confirm(rows)
+    if not (by_trees or np.allclose(trees.labels(values[~unknown]), before.output[~unknown], rtol=1e-6)):
+        raise other_answers(blackbox)
     if goal is None and blackbox.task == "regression":
         raise GoalError("a regressor needs a goal: Goal.shift(delta) or Goal.between(low, high).")
     bound = (goal or Goal.flip()).bind(blackbox, before)
@@ -141,15 +132,15 @@ def floor(
         return found
     # Whatever the trees say, the model's own answer to the row as it would be delivered decides.
     made, picked = np.concatenate([found.values[changed], values[queries]]), taken(rows, asked)
-    told = _expected(trees, made).scores if by_trees else None
+    told = answer_of(trees, made).scores if by_trees else None
     answer = blackbox.confirm(space.restore(made, picked), told)
     if by_trees and not np.array_equal(answer.output[len(changed) :], before.output):
-        raise _other_answers(blackbox)
+        raise other_answers(blackbox)
     answer = answer.take(slice(len(changed)))
     wrong = changed[~bound.take(changed).met(answer)]
     found.proved[wrong] = 0
     # A row that breaks a rule is no counterfactual; that none has fewer changes is true all the same.
-    kept = KeptRules(space, space.bound_rules, values).holds(found.values[changed], changed)
+    kept = RowRules(space, space.bound_rules, values).holds(found.values[changed], changed)
     wrong = np.union1d(wrong, changed[~kept])
     found.changes[wrong], found.distance[wrong] = -1, np.nan
     found.values[wrong] = values[wrong]
@@ -182,7 +173,7 @@ def certify(
     if isinstance(explainer, CounterfactualExplainer):
         if not hasattr(explainer, "blackbox_"):
             raise NotFittedError(f"this {type(explainer).__name__} is not fitted, so that it cannot have made them.")
-        goal, model = goal or explainer.goal or explainer.goal_, explainer.blackbox_
+        goal, model = explainer.wanted_goal(goal), explainer.blackbox_
     else:
         model = explainer
     space, start = counterfactuals.space, counterfactuals.start
@@ -266,21 +257,7 @@ def _answer(trees: Trees, blackbox: BlackBox, space: FeatureSpace, goal: BoundGo
     """The model's answer, read off its trees where that is exact to the last bit."""
     if goal.needs_scores and trees.decision.link != "identity":
         return blackbox.confirm(space.model_input(values))
-    scores = trees.scores(values)
-    if goal.wanted is None:
-        return Answer(trees.decided(scores))
-    return Answer(trees.decided(scores), trees.linked(scores).astype(np.float64))
-
-
-def _expected(trees: Trees, values: Values) -> Answer:
-    """What a classifier's trees say."""
-    scores = trees.scores(values)
-    return Answer(trees.decided(scores), trees.linked(scores).astype(np.float64))
-
-
-def _other_answers(blackbox: BlackBox) -> UnsupportedError:
-    name = type(blackbox.model).__name__
-    return UnsupportedError(f"skipped because the trees read from the {name} do not answer as it does.")
+    return answer_of(trees, values)
 
 
 def _bound(model: Any, space: FeatureSpace) -> BlackBox:

@@ -7,7 +7,7 @@ import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats
 from relax_plugin.trees.ensemble import Decision, Tree, Trees
-from relax_plugin.trees.reading import Reading, Source, Unreadable, as_numbers
+from relax_plugin.trees.reading import Reading, Source, Unreadable, as_numbers, refuse_altered
 
 NUMBERS = ("squared_error", "absolute_error", "quantile")  # losses whose raw scores are the numbers answered
 POSITIONS = 256  # that a set of categories can hold
@@ -31,13 +31,16 @@ def read_histogram_boosting(model: Any) -> Reading:
         if len(bitsets)
         else {}
     )
+    prepare = getattr(model, "_preprocessor", None)
+    if prepare is not None:
+        refuse_altered(prepare, *(step for _, step, _ in prepare.transformers_ if not isinstance(step, str)))
+    refuse_altered(*(predictor for stage in model._predictors for predictor in stage))
     trees = [
         _tree(predictor, output, outputs, base.dtype, known)
         for stage in model._predictors
         for output, predictor in enumerate(stage)
     ]
     reading = Reading.of_rows(Trees.joined(trees, decision, model.n_features_in_, base=base))
-    prepare = getattr(model, "_preprocessor", None)
     if prepare is None:
         return reading
     # It puts columns of categories first, as their positions.

@@ -95,7 +95,6 @@ def trees_for(trees: Trees, gap: Gap) -> Trees | None:
 
 
 def _decided(trees: Trees, node: Integers, state: Array) -> Integers:
-    """The nodes after all tests of numbers that are known to be missing."""
     assert trees.missing_left is not None
     row = np.arange(len(node))
     while True:

@@ -54,7 +54,6 @@ class _Front:
 
 
 def _columns(model: Any, reading: Reading) -> _Front:
-    """Columns that are numbers, without a space."""
     names = [str(name) for name in getattr(model, "feature_names_in_", [])]
     count = getattr(model, "n_features_in_", None) or 1 + max(source.column for source in reading.sources)
     nothing, yes = np.zeros(count), np.zeros(count, dtype=bool)
@@ -65,11 +64,11 @@ def _columns(model: Any, reading: Reading) -> _Front:
 
 
 def _features(model: Any, space: FeatureSpace) -> _Front:
-    """The features of a space; its columns in the order in which the model knows them."""
     owner = {column: j for j, feature in enumerate(space.features) for column in feature.columns or (feature.name,)}
     for one in space.derived:
         inputs = space.inputs_of_derived[one.name]
-        if len(inputs) == 1 and space.is_categorical[inputs[0]]:  # then its positions tell all that it can be
+        if len(inputs) == 1 and space.is_categorical[inputs[0]] and not one.formula.tolerance:
+            # Then its positions tell all that it can be.
             owner[one.name] = inputs[0]
     names = np.asarray(getattr(model, "feature_names_in_", space.columns), dtype=object).tolist()
     if len(names) != len(space.columns) or (space.container == "frame" and set(names) != set(space.columns)):
@@ -136,7 +135,6 @@ class _Moved:
         return bool((self.old.subset[self.old.feature == column] >= 0).any())
 
     def trees(self) -> Trees:
-        """The trees over the features."""
         front, old = self.front, self.old
         threshold, left = np.full(len(self.column), np.inf), np.zeros(len(self.column), dtype=bool)
         refuses = np.zeros(front.count, dtype=bool)
@@ -277,7 +275,6 @@ class _Moved:
 
 
 def _rank(group: Integers) -> Integers:
-    """The place of each entry among those of its group."""
     order = np.argsort(group, kind="stable")
     ordered = group[order]
     rank = np.empty(len(group), dtype=np.int64)

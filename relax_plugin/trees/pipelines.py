@@ -26,7 +26,7 @@ from sklearn.preprocessing import (
 )
 
 from relax_plugin.arrays import Floats
-from relax_plugin.trees.reading import Reading, Source, Unreadable
+from relax_plugin.trees.reading import Reading, Source, Unreadable, refuse_altered
 
 RISING = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)  # column by column, never falling
 SEEN_THROUGH = "scalers, one-hot and ordinal encoders, simple imputers and selections of columns"
@@ -81,46 +81,43 @@ def _with_gaps(sparse: Any) -> Floats:
 
 
 def _through(step: Any, sources: Sequence[Source]) -> list[Source]:
-    """The sources of the columns that a fitted step makes of columns with these sources."""
     if _is_idle(step):
         return list(sources)
     if isinstance(step, str) and step == "drop":
         return []
-    name = type(step).__name__
-    if not type(step).__module__.startswith("sklearn."):  # a subclass may do otherwise
-        raise Unreadable(f"it sees through {SEEN_THROUGH}, and the pipeline has a {name} of another package")
-    if isinstance(step, Pipeline):
+    kind, name = type(step), type(step).__name__
+    refuse_altered(step)
+    if kind is Pipeline:
         for _, inner in step.steps:
             sources = _through(inner, sources)
         return list(sources)
-    if isinstance(step, ColumnTransformer):
+    if kind is ColumnTransformer:
         return _through_columns(step, sources)
-    if isinstance(step, FeatureUnion):
+    if kind is FeatureUnion:
         return [made for _, inner in step.transformer_list for made in _through(inner, sources)]
-    if isinstance(step, RISING) or (isinstance(step, FunctionTransformer) and step.func is None):
+    if kind in RISING or (kind is FunctionTransformer and step.func is None):
         return list(sources)
     if isinstance(step, SelectorMixin):
         return [sources[int(place)] for place in np.flatnonzero(step.get_support())]
-    if isinstance(step, SimpleImputer):
+    if kind is SimpleImputer:
         own = [_apart(source, step) for source in sources]
         kept = [source for source, value in zip(own, step.statistics_, strict=True) if not pd.isna(value)]
         kept = own if getattr(step, "keep_empty_features", False) else kept
         return [*kept, *(_through(step.indicator_, own) if step.add_indicator else [])]
-    if isinstance(step, MissingIndicator):
+    if kind is MissingIndicator:
         return [_apart(sources[place], step) for place in step.features_]
-    if isinstance(step, OneHotEncoder):
+    if kind is OneHotEncoder:
         return [
             replace(source, apart=name)
             for source, count in zip(sources, _widths(step), strict=True)
             for _ in range(count)
         ]
-    if isinstance(step, OrdinalEncoder):
+    if kind is OrdinalEncoder:
         return [replace(source, apart=name) for source in sources]
     raise Unreadable(f"it sees through {SEEN_THROUGH}, and the pipeline has a {name}")
 
 
 def _through_columns(step: ColumnTransformer, sources: Sequence[Source]) -> list[Source]:
-    """The transformers of single columns, in the order of what they put out."""
     width = max((part.stop for part in step.output_indices_.values()), default=0)
     made: list[Source | None] = [None] * width
     for name, transformer, _ in step.transformers_:
@@ -139,7 +136,6 @@ def _apart(source: Source, step: Any) -> Source:
 
 
 def _widths(step: OneHotEncoder) -> list[int]:
-    """How many columns it makes of each."""
     rare = getattr(step, "infrequent_categories_", None) if step._infrequent_enabled else None
     counts = []
     for place, categories in enumerate(step.categories_):

@@ -62,7 +62,6 @@ def polish(problem: Problem, made: Proposals) -> None:
 
 
 def _most_changes(tested: int, most: int) -> int:
-    """How many changes are looked at: as many as there are not too many sets of."""
     sizes = [k for k in range(1, min(most, MOST_CHANGES) + 1) if comb(tested, k) <= MOST_SETS]
     return max(sizes, default=1)
 

@@ -24,21 +24,23 @@ from sklearn.ensemble import (
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 from sklearn.utils import get_tags
 
 from relax_plugin.arrays import Floats
 from relax_plugin.errors import UnsupportedError
 from relax_plugin.features import FeatureSpace
+from relax_plugin.proofs.exact import library_of
 from relax_plugin.trees.boosters import read_lightgbm, read_xgboost
 from relax_plugin.trees.catboosters import read_catboost
 from relax_plugin.trees.ensemble import Decision, Tree, Trees, as_float64_threshold
 from relax_plugin.trees.histograms import read_histogram_boosting
 from relax_plugin.trees.over_values import over_values
 from relax_plugin.trees.pipelines import behind
-from relax_plugin.trees.reading import Reading, Unreadable
+from relax_plugin.trees.reading import Reading, Unreadable, refuse_altered
 
-LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost")
+SINGLE = (DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor)
+FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
 
 
 def why_unreadable(model: Any, space: FeatureSpace | None = None) -> str | None:
@@ -53,12 +55,8 @@ def why_unreadable(model: Any, space: FeatureSpace | None = None) -> str | None:
 def read_trees(model: Any, space: FeatureSpace | None = None) -> Trees:
     """The model as `Trees` over the values of a space; an unsupported one is refused with *skipped because ...*.
 
-    Parameters
-    ----------
-    model : estimator, Pipeline of scalers, encoders, imputers and an estimator, or XGBoost Booster
-    space : FeatureSpace, optional
-        Of the rows the model is asked with. A test is one of its features: of a number a threshold, of a category a set
-        of positions; its codes of missing numbers go the way of these. Without a space, of the columns as numbers.
+    A test is one of the features of the rows the model is asked with: of a number a threshold, of a category a set of
+    positions; its codes of missing numbers go the way of these. Without a space, of the columns as numbers.
     """
     try:
         return _read_over(model, space)
@@ -76,29 +74,25 @@ def _read_over(model: Any, space: FeatureSpace | None) -> Trees:
 
 
 def _inside(model: Any) -> Any:
-    """The model that another one only wraps; None if it is no such wrapper."""
-    if isinstance(model, FrozenEstimator):
-        return model.estimator
-    if isinstance(model, GridSearchCV | RandomizedSearchCV):
-        return getattr(model, "best_estimator_", None)
-    return None
+    if type(model) not in (FrozenEstimator, GridSearchCV, RandomizedSearchCV):
+        return None
+    refuse_altered(model)
+    return model.estimator if type(model) is FrozenEstimator else getattr(model, "best_estimator_", None)
 
 
 def _read(model: Any) -> Reading:
     while (inner := _inside(model)) is not None:
         model = inner
-    if isinstance(model, Pipeline):
+    library, name = library_of(model), type(model).__name__
+    if library or isinstance(model, BaseEstimator):
+        refuse_altered(model)
+    if type(model) is Pipeline:
         return behind(model, _read(model.steps[-1][1]))
-    library, name = type(model).__module__.partition(".")[0], type(model).__name__
-    if isinstance(model, BaseEstimator) and library not in LIBRARIES:  # a subclass may answer otherwise than its trees
-        raise Unreadable(
-            f"it reads models of {', '.join(LIBRARIES)} as they are, and the model is a {name} of another package"
-        )
     trees = _read_sklearn(model)
     if trees is not None:
         takes = get_tags(model).input_tags.allow_nan  # its trees have a way for missing numbers in any case
         return Reading.of_rows(trees if takes else replace(trees, missing_left=None))
-    if isinstance(model, HistGradientBoostingClassifier | HistGradientBoostingRegressor):
+    if type(model) in (HistGradientBoostingClassifier, HistGradientBoostingRegressor):
         return read_histogram_boosting(model)
     if library == "xgboost" and (name == "Booster" or hasattr(model, "get_booster")):
         return read_xgboost(model)
@@ -114,19 +108,18 @@ def _read(model: Any) -> Reading:
 
 
 def _read_sklearn(model: Any) -> Trees | None:
-    if isinstance(model, DecisionTreeClassifier | DecisionTreeRegressor):
+    if type(model) in SINGLE:
         return _read_mean(model, [model])
-    if isinstance(model, RandomForestClassifier | RandomForestRegressor | ExtraTreesClassifier | ExtraTreesRegressor):
+    if type(model) in FORESTS:
         return _read_mean(model, model.estimators_)
-    if isinstance(model, GradientBoostingClassifier | GradientBoostingRegressor):
+    if type(model) in (GradientBoostingClassifier, GradientBoostingRegressor):
         return _read_gradient_boosting(model)
-    if isinstance(model, AdaBoostClassifier):
+    if type(model) is AdaBoostClassifier:
         return _read_adaboost(model)
-    return _read_adaboost_regressor(model) if isinstance(model, AdaBoostRegressor) else None
+    return _read_adaboost_regressor(model) if type(model) is AdaBoostRegressor else None
 
 
 def _read_mean(model: Any, estimators: Any) -> Trees:
-    """A decision tree, or a forest: the mean of its trees' probabilities or numbers."""
     if model.n_outputs_ != 1:
         raise Unreadable(f"it explains one answer a row, and the {type(model).__name__} gives {model.n_outputs_}")
     classes = getattr(model, "classes_", None)
@@ -136,9 +129,11 @@ def _read_mean(model: Any, estimators: Any) -> Trees:
 
 
 def _read_gradient_boosting(model: Any) -> Trees:
-    if model.init_ != "zero" and not isinstance(model.init_, DummyClassifier | DummyRegressor):
+    if model.init_ != "zero" and type(model.init_) not in (DummyClassifier, DummyRegressor):
         name = type(model.init_).__name__
         raise Unreadable(f"it reads a {type(model).__name__} that starts from a constant, and this one from a {name}")
+    if model.init_ != "zero":
+        refuse_altered(model.init_)
     outputs = model.estimators_.shape[1]
     trees = []
     for stage in model.estimators_:
@@ -190,6 +185,7 @@ def _read_adaboost_regressor(model: Any) -> Trees:
 
 def _sklearn_tree(estimator: Any, scores: Floats) -> Tree:
     tree = estimator.tree_
+    refuse_altered(estimator, tree)
     threshold = as_float64_threshold(tree.threshold)  # it compares float32(x) <= threshold
     children = tree.children_left, tree.children_right
     return Tree(tree.feature, threshold, *children, np.asarray(scores), tree.missing_go_to_left)

@@ -8,11 +8,19 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.arrays import Floats
+from relax_plugin.proofs.exact import why_altered
 from relax_plugin.trees.ensemble import Trees
 
 
 class Unreadable(Exception):
     """Why a model is no tree ensemble that can be read; the end of a sentence."""
+
+
+def refuse_altered(*parts: Any) -> None:
+    """Refuse parts of a model that may behave otherwise than their library wrote them."""
+    for part in parts:
+        if reason := why_altered(part):
+            raise Unreadable(f"it reads models and steps as their library wrote them, and the model {reason}")
 
 
 @dataclass(frozen=True)

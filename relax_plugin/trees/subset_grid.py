@@ -165,7 +165,6 @@ class SubsetGrid:
     # Grids.
 
     def _solve_subset(self, features: tuple[int, ...], members: Integers, queries: Integers, best: Solutions) -> None:
-        """Improve on the best solutions of some queries within one subset."""
         columns, cells = list(features), self.cells
         least = self.least[queries][:, columns]
         budget = best.distance[queries] - least.sum(axis=1)  # what is left beyond changing all these features at all
@@ -222,7 +221,6 @@ class SubsetGrid:
     def _solve_window(
         self, columns: list[int], queries: Integers, boxes: "Boxes", some: Integers, best: Solutions
     ) -> None:
-        """The grids of some of the queries."""
         sums = boxes.sums(some) + _spread(self.aim.offset[queries[some]], len(columns))
         gap = self.aim.gap(sums)
         line = self.cells.costs[queries[some]][:, columns]
@@ -280,7 +278,6 @@ class SubsetGrid:
 
 
 def _summed(query: Integers, parts: Floats, count: int) -> Floats:
-    """The parts of each query, added up (queries, sums)."""
     return np.column_stack([np.bincount(query, column, count) for column in parts.T])
 
 

@@ -3,23 +3,24 @@
 from typing import Any
 
 from relax_plugin.blackbox import Answer, BlackBox
-from relax_plugin.reading.words import spoken
+from relax_plugin.formatting import format_cell, format_labelled
 from relax_plugin.results import Counterfactuals
-from relax_plugin.table.labels import words_of_cell
 from relax_plugin.whatif.form import Form
 
 
 def plain_answer(box: BlackBox, answer: Answer) -> dict[str, Any]:
     """The model's answer to one row: in words, as a number of a regressor, and with what probability."""
     label = box.labels(answer.output)[0]
-    told: dict[str, Any] = {"answer": spoken(label), "probability": None, "number": None, "probabilities": None}
+    told: dict[str, Any] = {"answer": format_cell(label), "probability": None, "number": None, "probabilities": None}
     if box.task == "regression":
         return told | {"number": float(label)}
     if not box.has_probabilities or answer.scores is None or box.classes is None:
         return told
     chances = [float(chance) for chance in answer.scores[0]]
     position = int(answer.output[0])
-    each = [{"answer": spoken(one), "probability": p} for one, p in zip(box.classes.tolist(), chances, strict=True)]
+    each = [
+        {"answer": format_cell(one), "probability": p} for one, p in zip(box.classes.tolist(), chances, strict=True)
+    ]
     return told | {"probability": chances[position] if position >= 0 else None, "probabilities": each}
 
 
@@ -33,7 +34,7 @@ def alternatives(found: Counterfactuals, form: Form) -> list[dict[str, Any]]:
         for change in one["changes"]:
             change["cell"] = cells[str(change["feature"])]["cell"]
             for end in ("from", "to"):  # as the card has them: 950, not 950.0
-                change[f"{end}_label"] = spoken(words_of_cell(labels, change["feature"], change[end]))
+                change[f"{end}_label"] = format_labelled(labels, change["feature"], change[end])
         if not one["found"]:
             one["answer"] = None  # of the closest attempt, which is none
     return told

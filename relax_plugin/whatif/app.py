@@ -4,15 +4,17 @@ It is for one person on one machine. The address holds a token that only this pe
 under another host's name (which is how a page elsewhere would reach a server here), is refused before anything is read.
 """
 
+import asyncio
 import json
 import logging
+import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -28,7 +30,9 @@ logger = logging.getLogger(__name__)
 MOST_BYTES = 256_000  # of a question
 MOST_LETTERS = 200  # of a search
 PATIENCE = 30.0  # seconds
-HOSTS = ("127.0.0.1", "localhost")
+POSITION = re.compile("[0-9]{1,18}")  # of a row
+HTTP_PORT = 80
+HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 # The card brings styles of its own; scripts come from this server alone, and nothing at all from elsewhere.
 POLICY = (
@@ -54,8 +58,11 @@ def new_token() -> str:
 class Doorkeeper:
     """Refuses requests under another host's name, from another page, or without the token; and keeps pages in."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    def __init__(self, app: ASGIApp, token: str, port: int) -> None:
         self.app, self.token = app, token
+        self.hosts = {f"{host}:{port}".encode() for host in HOSTS}
+        if port == HTTP_PORT:  # which browsers leave out
+            self.hosts |= {host.encode() for host in HOSTS}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":  # of the server itself
@@ -80,32 +87,21 @@ class Doorkeeper:
         for name, value in scope["headers"]:
             headers.setdefault(name.lower(), []).append(value)
         hosts = headers.get(b"host", [])
-        if len(hosts) != 1 or _name(hosts[0].decode("latin-1")) not in HOSTS:
-            return "This page is reached as 127.0.0.1 or localhost only."
-        for origin in headers.get(b"origin", []):
-            if _name(origin.decode("latin-1").partition("://")[2]) not in HOSTS:
-                return "This page answers no other page."
-        given = scope["path"].split("/")[1]
+        if len(hosts) != 1 or hosts[0] not in self.hosts:
+            return "This page is reached as 127.0.0.1 or localhost only, with its port."
+        if any(origin != b"http://" + hosts[0] for origin in headers.get(b"origin", [])):
+            return "This page answers no other page."
+        given = scope["path"].removeprefix("/").partition("/")[0]
         if not secrets.compare_digest(given.encode("utf-8", "replace"), self.token.encode()):
             return "The address lacks the token: open the one that the command printed."
         return None
 
 
-def _name(host: str) -> str:
-    """A host without its port."""
-    return host.rpartition(":")[0] if ":" in host else host
+def what_if_app(session: WhatIf, token: str, port: int, patience: float = PATIENCE) -> ASGIApp:
+    """The app for a session, below `/token/` (see `new_token`).
 
-
-def what_if_app(session: WhatIf, token: str, patience: float = PATIENCE) -> ASGIApp:
-    """The app for a session, below `/token/`.
-
-    Parameters
-    ----------
-    session : WhatIf
-    token : str
-        See `new_token`.
-    patience : float
-        Seconds after which an answer of the model is no longer waited for.
+    Requests must name the `port`. After `patience` seconds an answer of the model, or the rest of a question, is no
+    longer waited for.
     """
     page = Page(session, Waiting(patience))
     routes = [
@@ -113,7 +109,7 @@ def what_if_app(session: WhatIf, token: str, patience: float = PATIENCE) -> ASGI
         Route("/whatif.js", page.script),
         Route("/whatif.css", page.style),
         Route("/rows", page.rows),
-        Route("/row/{position:int}", page.row),
+        Route("/row/{position}", page.row),
         Route("/answers", page.answers, methods=["POST"]),
         Route("/predict", page.predict, methods=["POST"]),
         Route("/explain", page.explain, methods=["POST"]),
@@ -122,8 +118,8 @@ def what_if_app(session: WhatIf, token: str, patience: float = PATIENCE) -> ASGI
         Route("/history.csv", page.history_csv),
     ]
     below = [Route(f"/{token}{route.path}", route.endpoint, methods=list(route.methods or ())) for route in routes]
-    handlers: Any = {ReLAXError: _refused, HTTPException: _not_there}
-    return Doorkeeper(Starlette(routes=below, exception_handlers=handlers), token)
+    handlers: Any = {ReLAXError: _refused, HTTPException: _not_there, ClientDisconnect: _gone}
+    return Doorkeeper(Starlette(routes=below, exception_handlers=handlers), token, port)
 
 
 class Page:
@@ -150,19 +146,22 @@ class Page:
         return await self._told(self.session.find, text)
 
     async def row(self, request: Request) -> Response:
-        return await self._told(self.session.row, request.path_params["position"])
+        position = request.path_params["position"]
+        if not POSITION.fullmatch(position):
+            raise HTTPException(404)
+        return await self._told(self.session.row, int(position))
 
     async def answers(self, request: Request) -> Response:
-        sent = await _json(request)
+        sent = await self._json(request)
         if not isinstance(sent, list):
             raise InputError("a list of rows is needed.")
         return await self._told(self.session.answers, sent)
 
     async def predict(self, request: Request) -> Response:
-        return await self._told(self.session.predict, await _json(request))
+        return await self._told(self.session.predict, await self._json(request))
 
     async def explain(self, request: Request) -> Response:
-        return await self._told(self.session.explain, await _json(request))
+        return await self._told(self.session.explain, await self._json(request))
 
     async def history(self, request: Request) -> Response:
         return JSONResponse(self.session.tried(request.query_params.get("tab", "")))
@@ -178,6 +177,14 @@ class Page:
         attached = {"Content-Disposition": f'attachment; filename="what-if.{ending}"'}
         return Response(text, media_type=kind, headers=attached)
 
+    async def _json(self, request: Request) -> Any:
+        try:
+            async with asyncio.timeout(self.waiting.patience):
+                return await _json(request)
+        except TimeoutError as error:
+            told = f"the question was not sent within {self.waiting.patience:g} seconds."
+            raise HTTPException(408, told, headers={"Connection": "close"}) from error
+
     async def _told(self, function: Callable[..., Any], *arguments: Any) -> Response:
         try:
             return JSONResponse(await self.waiting.answer(function, *arguments))
@@ -189,7 +196,6 @@ class Page:
 
 
 async def _json(request: Request) -> Any:
-    """What was sent, refused if it is too much or no JSON."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise HTTPException(415, f"what is sent is {kind or 'of no kind'}; application/json is needed.")
@@ -209,7 +215,6 @@ def _no_number(text: str) -> Any:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """A sentence, and whose fault it is: of the question, of the model, or of nobody who waits long enough."""
     status = 502 if isinstance(error, ModelError) else 503 if isinstance(error, TooSlowError) else 400
     return _sentence(str(error), status)
 
@@ -217,8 +222,13 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _not_there(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     told = "there is nothing at this address." if error.status_code == 404 else error.detail
-    return _sentence(told, error.status_code)
+    return _sentence(told, error.status_code, error.headers)
 
 
-def _sentence(text: str, status: int) -> Response:
-    return JSONResponse({"error": text[:1].upper() + text[1:]}, status_code=status)
+async def _gone(request: Request, error: Exception) -> Response:
+    """The browser went away before it had sent its question: nobody reads this."""
+    return Response(status_code=400)
+
+
+def _sentence(text: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse({"error": text[:1].upper() + text[1:]}, status_code=status, headers=headers)

@@ -4,20 +4,19 @@ A category is a text there, whatever it is in the table; null is a missing cell;
 """
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from relax_plugin.arrays import Values
+from relax_plugin.cached import cached_property
 from relax_plugin.errors import InputError, UnknownNameError, did_you_mean
 from relax_plugin.features import FeatureSpace
-from relax_plugin.reading.words import spoken
+from relax_plugin.formatting import cell_label, feature_label, format_cell, format_labelled
 from relax_plugin.table.columns import EXACT, Feature, range_of
-from relax_plugin.table.labels import words_of, words_of_cell
 from relax_plugin.table.vocabulary import is_missing
 
 MOST_LETTERS = 200  # of a cell that is shown and not chosen: a remark may be a novel
@@ -25,18 +24,10 @@ MOST_LETTERS = 200  # of a cell that is shown and not chosen: a remark may be a 
 
 @dataclass(frozen=True)
 class Form:
-    """The fields of the rows of a space, one for each feature and each derived column.
+    """The fields of the rows of a space, one for each feature and each derived column."""
 
-    Parameters
-    ----------
-    space : FeatureSpace
-        Of a fitted explainer: it knows which missing cells the training rows have.
-    gaps : set of names
-        Of the numbers that are missing in some row, and so may be missing in others.
-    """
-
-    space: FeatureSpace
-    gaps: frozenset[Hashable] = field(default_factory=frozenset)
+    space: FeatureSpace  # of a fitted explainer: it knows which missing cells the training rows have
+    gaps: frozenset[Hashable] = field(default_factory=frozenset)  # numbers that are missing in some row
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -50,11 +41,7 @@ class Form:
 
     def _categories(self, feature: Feature) -> dict[str, int]:
         real = feature.categories[: len(feature.categories) - feature.vanishable]
-        texts = [str(category) for category in real]
-        return {
-            (text if texts.count(text) == 1 else repr(category)): place
-            for place, (text, category) in enumerate(zip(texts, real, strict=True))
-        }
+        return {text: place for place, text in enumerate(distinct_texts(real))}
 
     def place(self, name: Any, what: str) -> int:
         """Where a feature stands, refused if there is none of that name."""
@@ -73,7 +60,7 @@ class Form:
         feature, labels = self.space.features[j], self.space.labels
         told = {
             "name": str(feature.name),
-            "words": words_of(labels, feature.name),
+            "words": feature_label(labels, feature.name),
             "kind": "carried" if feature.carried else feature.kind,
             "fixed": feature.immutable,
             "direction": feature.direction,
@@ -86,7 +73,7 @@ class Form:
             "categories": [
                 {
                     "value": text,
-                    "words": spoken(words_of_cell(labels, feature.name, feature.categories[place])),
+                    "words": format_labelled(labels, feature.name, feature.categories[place]),
                     "allowed": bool(feature.choices[place]),
                 }
                 for text, place in self.categories[j].items()
@@ -97,7 +84,7 @@ class Form:
         formula = self.space.formulas[name].formula.text
         return {
             "name": str(name),
-            "words": words_of(self.space.labels, name),
+            "words": feature_label(self.space.labels, name),
             "kind": "derived",
             "formula": formula,
             "fixed": True,
@@ -116,14 +103,7 @@ class Form:
         return float(len(feature.categories) + int(np.argmax(known.missing)))
 
     def cells(self, space: FeatureSpace, values: Values, row: pd.DataFrame) -> dict[str, Any]:
-        """The cells of a row by field: what is chosen there, and how people read it.
-
-        Parameters
-        ----------
-        space : FeatureSpace
-            That knows the row, whose values are `values`.
-        row : DataFrame with the row
-        """
+        """The cells of a row by field, what is chosen there, and how people read it; `space` knows the row."""
         told: dict[str, Any] = {}
         missing = space.is_missing(values)[0]
         for j, feature in enumerate(space.features):
@@ -136,12 +116,12 @@ class Form:
     def _cell(self, space: FeatureSpace, j: int, value: float, row: pd.DataFrame) -> dict[str, Any]:
         feature = space.features[j]
         if feature.kind != "categorical":
-            return {"cell": number(value), "shown": spoken(number(value))}
+            return {"cell": number(value), "shown": format_cell(number(value))}
         place = int(value)
         if place < len(feature.categories):
             text = next(text for text, own in self.categories[j].items() if own == place)
-            words = words_of_cell(space.labels, feature.name, feature.categories[place])
-            return {"cell": text, "shown": spoken(words)}
+            words = cell_label(space.labels, feature.name, feature.categories[place])
+            return {"cell": text, "shown": format_cell(words)}
         # None of the categories: unseen, carried, or columns of a group that are no one-hot code.
         cell = row[list(feature.columns)].iloc[0].tolist() if feature.columns else row[feature.name].iloc[0]
         return {"cell": None, "shown": brief_cell(cell), "foreign": True}
@@ -182,6 +162,13 @@ class Form:
         return read
 
 
+def distinct_texts(labels: Sequence[Any]) -> list[str]:
+    """A text for each category or class, by which the browser calls it; 1 and "1" get different ones."""
+    texts = [str(label) for label in labels]
+    texts = [repr(label) if texts.count(text) > 1 else text for text, label in zip(texts, labels, strict=True)]
+    return [f"{text} #{place}" if texts.count(text) > 1 else text for place, text in enumerate(texts)]
+
+
 def finite(value: Any, what: str) -> float:
     """A number of JSON, refused if it is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -202,7 +189,7 @@ def number(value: float) -> int | float:
 
 def brief_cell(cell: Any) -> str:
     """A cell that is shown only, cut short."""
-    text = "missing" if is_missing(cell) else spoken(cell)
+    text = "missing" if is_missing(cell) else format_cell(cell)
     return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…"
 
 

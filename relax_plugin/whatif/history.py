@@ -61,7 +61,6 @@ class History:
 
 
 def _lines(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """An entry as lines of a table."""
     common = {
         "number": entry["number"],
         "time": entry["time"],

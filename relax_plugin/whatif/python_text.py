@@ -44,7 +44,6 @@ def _broken(parts: list[str], ends: str, indent: int, last: str = "") -> str:
 
 
 def _quoted(text: str) -> str:
-    """In double quotes, as most write them, where that needs no escape."""
     written = repr(text)
     return f'"{written[1:-1]}"' if written.startswith("'") and '"' not in text and "\\'" not in written else written
 
@@ -81,16 +80,7 @@ def question_text(
 ) -> str:
     """The question about a row of `rows`, asked of `explainer`.
 
-    Parameters
-    ----------
-    position : int
-        Of the row.
-    row, edited : DataFrames
-        The row as it is in `rows`, and as it was asked about.
-    columns : list of names
-        Those whose cells were edited, or computed anew.
-    arguments : mapping
-        Of `explain`.
+    `row` is as it is in `rows`, `edited` as it was asked about; in `columns` cells were edited, or computed anew.
     """
     lines = [f"row = rows.iloc[[{position}]]"]
     if columns:

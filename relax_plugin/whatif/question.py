@@ -4,11 +4,9 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-
 from relax_plugin.errors import GoalError, InputError, UnknownNameError
 from relax_plugin.goal import Goal
-from relax_plugin.whatif.form import Form, brief, finite, hint, plain_text
+from relax_plugin.whatif.form import Form, brief, distinct_texts, finite, hint, plain_text
 
 MOST_ALTERNATIVES = 10  # on one page; more are no reading
 PLAUSIBLE = {"no": False, "prefer": "prefer", "require": "require"}
@@ -27,41 +25,17 @@ LIMIT_KEYS = ("locked", "low", "high", "categories", "direction")
 
 @dataclass(frozen=True)
 class Question:
-    """A row by its position, values in the place of its own, and arguments of `explain`.
-
-    Attributes
-    ----------
-    row : int
-    values : mapping of the position of a feature to its value
-        What was edited by hand.
-    arguments : mapping
-        Of `explain`, without the row; those that say nothing are left out.
-    tab : str
-        Which page asks; its history is its own.
-    keep : bool
-        Whether it belongs into the history.
-    """
+    """A row by its position, values in the place of its own, and arguments of `explain`."""
 
     row: int
-    values: Mapping[int, float] = field(default_factory=dict)
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    tab: str = ""
-    keep: bool = True
+    values: Mapping[int, float] = field(default_factory=dict)  # edited by hand, by feature
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # of `explain`, those that say something
+    tab: str = ""  # which page asks; its history is its own
+    keep: bool = True  # whether it belongs into the history
 
 
 def read_question(sent: Any, form: Form, rows: int, classes: Iterable[Any] | None, features: int) -> Question:
-    """What a browser sent as a question.
-
-    Parameters
-    ----------
-    sent : what JSON held
-    form : Form
-    rows : int
-        How many rows there are to choose from.
-    classes : classes of a classifier; None for a regressor
-    features : int
-        How many may change at most.
-    """
+    """What a browser sent as a question about one of `rows` rows, of which at most `features` features may change."""
     sent = _mapping(sent, "the question")
     _refuse_unknown("the question", sent, KEYS)
     cells = _mapping(sent.get("cells", {}), "cells")
@@ -73,7 +47,7 @@ def read_question(sent: Any, form: Form, rows: int, classes: Iterable[Any] | Non
     arguments |= _limits(_mapping(sent.get("features", {}), "features"), form)
     if sent.get("max_changes") is not None:
         arguments["max_changes"] = _whole(sent["max_changes"], "max_changes", 1, features)
-    plausible = sent.get("plausible", "prefer")
+    plausible = sent.get("plausible", "no")
     if not isinstance(plausible, str) or plausible not in PLAUSIBLE:
         raise UnknownNameError(f"plausible is {brief(plausible)}; {hint(plausible, PLAUSIBLE)}")
     arguments["plausible"] = PLAUSIBLE[plausible]
@@ -124,8 +98,7 @@ def read_goal(sent: Any, classes: Iterable[Any] | None) -> Goal:
 
 
 def _label(sent: Any, classes: list[Any]) -> Any:
-    """The class that the browser calls so."""
-    known = {str(label): label for label in np.asarray(classes, dtype=object).tolist()}
+    known = dict(zip(distinct_texts(classes), classes, strict=True))
     text = plain_text(sent)
     if text is None or text not in known:
         raise GoalError(f"the model has no class {brief(sent)}; {hint(text, known)}")
@@ -133,7 +106,6 @@ def _label(sent: Any, classes: list[Any]) -> Any:
 
 
 def _limits(sent: Mapping[str, Any], form: Form) -> dict[str, Any]:
-    """Locks, ranges and directions, as arguments of `explain`."""
     named: dict[str, list[Hashable]] = {"immutable": [], "increase_only": [], "decrease_only": []}
     bounds: dict[Hashable, Any] = {}
     for text, said in sent.items():
@@ -158,7 +130,6 @@ def _limits(sent: Mapping[str, Any], form: Form) -> dict[str, Any]:
 
 
 def _bound(text: str, said: Mapping[str, Any], j: int, form: Form) -> Any:
-    """The range of a number, or the categories that may be chosen; None if nothing is said."""
     feature = form.space.features[j]
     wrong = ("low", "high") if feature.kind == "categorical" else ("categories",)
     for name in wrong:

@@ -51,16 +51,7 @@ def _is_no_farewell(record: logging.LogRecord) -> bool:
 
 
 def run(app: ASGIApp, bound: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until Ctrl-C, which is how it is meant to end.
-
-    Parameters
-    ----------
-    app : ASGI app
-    bound : socket
-        See `listening`.
-    ready : callable
-        Called once the page can be opened.
-    """
+    """Serve until Ctrl-C, which is how it is meant to end; `ready` is called once the page can be opened."""
     config = uvicorn.Config(
         app,
         log_level="warning",

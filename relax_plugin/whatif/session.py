@@ -4,7 +4,6 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,14 @@ import pandas as pd
 from relax_plugin.arrays import Values
 from relax_plugin.base import CounterfactualExplainer, fitted
 from relax_plugin.blackbox import ONE_AT_A_TIME, Answer, BlackBox
+from relax_plugin.cached import cached_property
 from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace
-from relax_plugin.reading.words import spoken
+from relax_plugin.formatting import cell_label, feature_label, format_cell
 from relax_plugin.results import Counterfactuals
-from relax_plugin.rules.kept import KeptRules
-from relax_plugin.table.labels import words_of, words_of_cell
+from relax_plugin.rules.repair import RowRules
 from relax_plugin.whatif.answer import alternatives, card_html, plain_answer
-from relax_plugin.whatif.form import Form, brief_cell
+from relax_plugin.whatif.form import Form, brief_cell, distinct_texts
 from relax_plugin.whatif.history import ASKED, TRIED, History
 from relax_plugin.whatif.python_text import question_text
 from relax_plugin.whatif.question import PLAUSIBLE, Question, read_question, read_row, read_tab
@@ -50,11 +49,11 @@ class WhatIf:
     rows: pd.DataFrame
     setup: str = ""
     title: str = "What if?"
-    plausible: str = "prefer"
+    plausible: str = "no"
     history: History = field(default_factory=History)
 
     def __post_init__(self) -> None:
-        fitted(self.explainer)
+        fitted(self.explainer).wanted_goal()
         if not all(isinstance(name, str) for name in [*self.space.columns, *self.space.names]):
             raise InputError("the page needs columns whose names are texts; give the explainer a DataFrame with such.")
         if len(self.rows) == 0:
@@ -87,16 +86,21 @@ class WhatIf:
     def describe(self) -> dict[str, Any]:
         """All that the page has to know before a row is chosen."""
         classes = self.classes
-        goal = self.explainer.goal or self.explainer.goal_
+        goal = self.explainer.wanted_goal()
+        texts = distinct_texts(classes or [])
+        one_label = goal.label is not None and not isinstance(goal.label, tuple)
+        wanted = int(self.explainer.blackbox_.positions([goal.label])[0]) if one_label else -1
         return {
             "title": self.title,
             "rows": len(self.rows),
             "row_word": self.row_word,
             "fields": self.form.fields(),
             "rules": [str(rule) for rule in self.space.rules],
-            "classes": None if classes is None else [spoken(label) for label in classes],
+            "classes": None
+            if classes is None
+            else [{"value": text, "words": format_cell(label)} for text, label in zip(texts, classes, strict=True)],
             "probabilities": self.explainer.blackbox_.has_probabilities,
-            "goal": goal.to_dict() | {"label": None if goal.label is None else spoken(goal.label)},
+            "goal": goal.to_dict() | {"label": texts[wanted] if wanted >= 0 else None},
             "most_changes": self.explainer._most_changes(),
             "features": len(self.space),
             "plausible": self.plausible,
@@ -116,7 +120,6 @@ class WhatIf:
 
     @cached_property
     def _texts(self) -> "pd.Series[str]":
-        """The cells of each row as people read them, to be searched."""
         labels = self.space.labels
         texts = pd.Series(" ", index=range(len(self.rows)))
         for name in self.rows.columns:
@@ -145,7 +148,7 @@ class WhatIf:
         cells = self.rows.iloc[position]
         names = [*self.carried, *(str(f.name) for f in self.space.features if not f.columns)][:TOLD_CELLS]
         labels = self.space.labels
-        told = [f"{words_of(labels, name)}: {brief_cell(words_of_cell(labels, name, cells[name]))}" for name in names]
+        told = [f"{feature_label(labels, name)}: {brief_cell(cell_label(labels, name, cells[name]))}" for name in names]
         return {"row": position, "name": self.name(position), "told": ", ".join(told)}
 
     def answers(self, positions: Sequence[Any]) -> list[str]:
@@ -155,8 +158,9 @@ class WhatIf:
         chosen = [read_row(position, len(self.rows)) for position in positions]
         if not chosen:
             return []
-        _, box, answer = self._asked(self.rows.iloc[chosen])
-        return [spoken(label) for label in box.labels(answer.output)]
+        _, box, answer = self._asked(self.rows.iloc[chosen], mark_refused=True)
+        labels = zip(box.labels(answer.output), answer.answered, strict=True)
+        return [format_cell(label) if answered else "none" for label, answered in labels]
 
     def row(self, position: Any) -> dict[str, Any]:
         """A row as a form, and the model's answer to it."""
@@ -176,7 +180,7 @@ class WhatIf:
     def read(self, sent: Any) -> Question:
         return read_question(sent, self.form, len(self.rows), self.classes, len(self.space))
 
-    def edited(self, question: Question) -> tuple[pd.DataFrame, list[str]]:
+    def edited(self, question: Question) -> tuple[pd.DataFrame, list[Any]]:
         """The row as it was edited by hand, and the columns that differ from the row itself."""
         row = self.rows.iloc[[question.row]]
         if not question.values:
@@ -189,8 +193,10 @@ class WhatIf:
         if not columns:
             return row, []
         restored: Any = space.restore(values, row[space.columns], start)
-        names = [str(name) for name in columns]
-        return row.assign(**{name: restored[name] for name in names}), names
+        edited = row.copy()
+        for name in columns:
+            edited[name] = restored[name]
+        return edited, columns
 
     def predict(self, sent: Any) -> dict[str, Any]:
         """The model's answer to a row edited by hand; what it has to say of goal, rules and ranges."""
@@ -200,7 +206,7 @@ class WhatIf:
         _, own_box, own = self._asked(self.rows.iloc[[question.row]])
         values = space.values(row[space.columns])
         cells = self.form.cells(space, values, row)
-        goal = question.arguments.get("goal") or self.explainer.goal or self.explainer.goal_
+        goal = self.explainer.wanted_goal(question.arguments.get("goal"))
         told = {
             "answer": plain_answer(box, answer),
             "derived": {str(name): cells[str(name)]["shown"] for name in space.formulas},
@@ -221,6 +227,8 @@ class WhatIf:
         started = time.perf_counter()
         found = self.explainer.explain(row, **arguments)
         seconds = time.perf_counter() - started
+        if found.refused[0]:
+            raise found.refusal(0)
         space = found.space
         cells = self.form.cells(space, found.start, row)
         text = question_text(question.row, self.rows.iloc[[question.row]], row, columns, arguments)
@@ -265,7 +273,7 @@ class WhatIf:
         names = [self.space.names[j] for j in question.values]
         return {
             "row": self.name(question.row),
-            "edited": {words_of(labels, name): cells[str(name)]["shown"] for name in names},
+            "edited": {feature_label(labels, name): cells[str(name)]["shown"] for name in names},
         }
 
     def _taken_in(self, rows: pd.DataFrame) -> tuple[FeatureSpace, Values]:
@@ -274,15 +282,13 @@ class WhatIf:
             warnings.simplefilter("ignore")
             return self.space.taking_in(rows)
 
-    def _asked(self, rows: pd.DataFrame) -> tuple[FeatureSpace, BlackBox, Answer]:
-        """The model's own answer to rows."""
+    def _asked(self, rows: pd.DataFrame, mark_refused: bool = False) -> tuple[FeatureSpace, BlackBox, Answer]:
         frame = rows[self.space.columns]
         space, _ = self._taken_in(frame)
         box = self.explainer.blackbox_.over(space)
-        return space, box, box.confirm(frame)
+        return space, box, box.confirm(frame, mark_refused=mark_refused)
 
     def _notes(self, question: Question, space: FeatureSpace, values: Values) -> list[str]:
-        """What is odd about a row edited by hand: values that no training row has, rules that it breaks."""
         notes = []
         for j in question.values:
             feature, value = space.features[j], values[0, j]
@@ -291,11 +297,11 @@ class WhatIf:
                 and value != feature.missing_code
                 and not feature.low <= value <= feature.high
             ):
-                low, high = spoken(feature.low), spoken(feature.high)
-                notes.append(f"{words_of(space.labels, feature.name)} is outside {low} to {high}.")
+                low, high = format_cell(feature.low), format_cell(feature.high)
+                notes.append(f"{feature_label(space.labels, feature.name)} is outside {low} to {high}.")
         if space.rules:
             _, start = self._taken_in(self.rows.iloc[[question.row]][self.space.columns])
-            broken = KeptRules(space, space.bound_rules, start).first_broken(values, np.zeros(1, dtype=int))[0]
+            broken = RowRules(space, space.bound_rules, start).first_broken(values, np.zeros(1, dtype=int))[0]
             if broken >= 0:
                 notes.append(f"The rule {str(space.rules[broken])!r} is broken.")
         return notes

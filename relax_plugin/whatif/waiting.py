@@ -18,17 +18,10 @@ class TooSlowError(ReLAXError):
 
 
 class Waiting:
-    """Answers questions in threads of their own, some at the same time.
+    """Answers questions in threads of their own, some at the same time, and waits for each `patience` seconds at most.
 
     A thread cannot be stopped, so that a question that takes too long goes on in the background and keeps its place
     until it is done. The threads do not keep the program from ending.
-
-    Parameters
-    ----------
-    patience : float
-        Seconds after which an answer is no longer waited for.
-    side_by_side : int
-        Questions that may be open at the same time.
     """
 
     def __init__(self, patience: float, side_by_side: int = SIDE_BY_SIDE) -> None:

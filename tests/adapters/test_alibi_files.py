@@ -9,8 +9,7 @@ import pytest
 from reference import tiny
 
 from relax_plugin import ReLAXConfig
-from relax_plugin.adapters.alibi import ReLAXTabular, load_explainer
-from relax_plugin.adapters.alibi_files import SET_ASIDE
+from relax_plugin.adapters.alibi import SET_ASIDE, ReLAXTabular, load_explainer
 from relax_plugin.errors import InputError, NotFittedError, UnsupportedError
 
 TINY = ReLAXConfig(

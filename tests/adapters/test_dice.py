@@ -342,7 +342,7 @@ def test_a_stopping_threshold_says_nothing_about_a_regressor() -> None:
 
 @pytest.mark.slow
 def test_the_random_seed_repeats_an_answer_and_post_hoc_sparsity_changes_nothing() -> None:
-    exp = face("forest", "random-order", options={"rows_per_instance": 10})  # others leave nothing to chance
+    exp = face("forest", "random-order", options={"max_queries": 15})  # others leave nothing to chance
     ask = lambda **more: pd.concat(found(exp.generate_counterfactuals(ROWS[:20], 2, **more)))  # noqa: E731
     first = ask(random_seed=3)
     pd.testing.assert_frame_equal(first, ask(random_seed=3, posthoc_sparsity_param=None))
@@ -359,6 +359,24 @@ def test_a_batch_is_one_roll_out() -> None:
         exp.generate_counterfactuals(ROWS[:count], 1)
         calls.append(exp.explainer.blackbox_.calls - before)
     assert calls[1] < 2 * calls[0]
+
+
+@pytest.mark.slow
+def test_total_CFs_are_always_delivered_as_the_feature_importance_notebook_needs_them() -> None:
+    """Cells 5 to 7 of DiCE_feature_importances.ipynb, with `method="relax"`."""
+    model, outcome = pipeline("forest")
+    asked = dice_ml.Model(model=model, backend="sklearn")
+    exp = Dice(data(outcome), asked, method="relax", options={"config": QUICK, "progress": False})
+    for row in range(6):
+        query_instances = ROWS[row : row + 1]
+        e1 = exp.generate_counterfactuals(query_instances, total_CFs=10)
+        made = e1.cf_examples_list[0].final_cfs_df
+        assert len(made) == 10
+        assert not made.duplicated().any()
+        assert (model.predict(made[FEATURES]) != model.predict(query_instances[FEATURES])).all()
+        assert (made["y"] == model.predict(made[FEATURES])).all()
+        imp = exp.local_feature_importance(query_instances, cf_examples_list=e1.cf_examples_list)
+        assert set(imp.local_importance[0]) == set(FEATURES)
 
 
 def test_queries_without_a_counterfactual_are_none_and_if_all_are_dice_says_so() -> None:
@@ -597,7 +615,7 @@ def test_feature_weights_are_what_changes_cost_in_this_call() -> None:
     free = found(exp.generate_counterfactuals(queries, 1))
     same = found(exp.generate_counterfactuals(queries, 1, feature_weights="inverse_mad"))
     dear = {"age": 50.0, "income": 50.0, "debt": 50.0}
-    weighted = found(exp.generate_counterfactuals(queries, 1, feature_weights=dear))
+    weighted = found(exp.generate_counterfactuals(queries, 1, feature_weights=dear, proximity_weight=1.0))
     pd.testing.assert_frame_equal(pd.concat(free), pd.concat(same))
 
     def cost(frames: list[pd.DataFrame]) -> float:

@@ -130,13 +130,13 @@ def test_row_without_counterfactual_is_shown_with_the_reason(mixed: Counterfactu
     failed = np.flatnonzero(~made.found[:, 0])
     assert 0 < len(failed) < 20
     for row in failed:
-        figure, reason = mixed.visualize(row), made.status[row, 0]
+        figure, reason = mixed.visualize(row), made.statuses[row, 0]
         assert "→ no counterfactual" in texts(figure) and reason in texts(figure)
         assert not any(bar.x for bar in figure.data)
         assert mixed.selector.loc[row, ["Counterfactual", "Changed", "Status"]].tolist() == ["none", "", reason]
     summary = mixed.visualize().layout.title.text
     assert f"Counterfactuals for {20 - len(failed)} of 20 rows" in summary
-    assert all(reason in summary for reason in made.status[failed, 0])
+    assert all(reason in summary for reason in made.statuses[failed, 0])
 
 
 def test_row_that_meets_the_goal_says_so() -> None:
@@ -258,7 +258,7 @@ def test_random_state_is_the_seed_by_interprets_name() -> None:
         face = ReLAX(model, ROWS, explainer="random-order", random_state=given)
         assert face.explainer.seed == (np.random.RandomState(1).randint(2**31 - 1) if seed is None else seed)
     one, same, other = (
-        ReLAX(model, ROWS, explainer="random-order", options={"rows_per_instance": 10}, random_state=state)
+        ReLAX(model, ROWS, explainer="random-order", options={"max_queries": 15}, random_state=state)
         .explain_local(ROWS[:40])
         .data(-1)
         for state in (1, 1, 2)
@@ -502,3 +502,17 @@ def test_wheel_in_a_fresh_environment_plugs_into_interpret(tmp_path: Path) -> No
     assert Path(printed[0]) == packages / "relax_plugin" / "adapters" / "interpret.py"
     assert printed[-1] == "relax_plugin.agent.explainer True True True True True"
     assert "Row 0: predicted" in (tmp_path / "page.html").read_text()
+
+
+def test_a_model_fitted_to_a_frame_is_asked_by_its_names_when_the_rows_are_arrays() -> None:
+    rows = pd.DataFrame(tiny.gaussian_rows(120, 3), columns=["age", "income", "debt"])
+    model = LogisticRegression().fit(rows, (rows["age"] + rows["debt"] > 0).astype(int))
+    for given in (model, model.predict_proba):
+        explainer = ReLAX(given, rows.to_numpy(), explainer="greedy")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            explanation = explainer.explain_local(rows.to_numpy()[:4])
+        assert explanation.feature_names == ["age", "income", "debt"]
+        assert explanation.counterfactuals.found.all()
+        found = explanation.counterfactuals.frame[["age", "income", "debt"]]
+        assert (model.predict(found) != model.predict(rows[:4])).all()

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from markdown_files import code_under
 from reference.tiny import QUICK
 from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -126,7 +128,7 @@ def test_metrics_reach_the_store_by_the_entry_point_and_are_those_of_the_judge(e
     assert files >= {"town_counterfactuals.csv", "town_instances.csv"}
     instances = pd.read_csv(client.download_artifacts(run.info.run_id, "town_instances.csv"))
     assert instances["valid"].tolist() == found.tolist()
-    assert instances["status"].tolist() == result.status[:, 0].tolist()
+    assert instances["status"].tolist() == result.statuses[:, 0].tolist()
     pd.testing.assert_frame_equal(told.artifacts["town_counterfactuals"].content, result.frame)
 
 
@@ -150,8 +152,8 @@ def test_numbers_about_training_rows_are_left_out_where_a_file_keeps_none(explai
     from relax_plugin.adapters.mlflow_evaluator import Examined
 
     space = explainer.space_
-    made = ReLAX(explainer.model, space, config=QUICK, progress=False, fallback=False).fit(people(300))
-    face.save_model(made, tmp_path / "folder")
+    made = ReLAX(explainer.model, space, config=QUICK, progress=False).fit(people(300))
+    face.save_model(made, tmp_path / "folder", training_rows=False)
     loaded = face.load_model(str(tmp_path / "folder"))
     told = Examined(loaded, loaded.explain(people(5, seed=7))).metrics()
     assert told["validity"] == 1.0
@@ -228,3 +230,54 @@ def test_the_lines_of_the_documentation_run(explainer: ReLAX, logged: Any) -> No
     assert [len(record["counterfactuals"]) for record in names["records"]] == [2] * 8
     assert names["explainer"] is not explainer
     assert names["told"].metrics["validity"] == 1.0
+
+
+def test_the_lines_of_the_documentation_run_with_a_forest_on_the_default_store(tmp_path: Path) -> None:
+    """In a folder and a process of their own, with no setting of MLflow's and no option for trees."""
+    pytest.importorskip("sqlalchemy", reason="needs relax-plugin[mlflow]")
+    prelude = """
+import mlflow
+import numpy as np
+from sklearn.ensemble import RandomForestClassifier
+from reference.tiny import QUICK
+from relax_plugin import ReLAX
+X_test = np.random.default_rng(0).normal(size=(60, 3))
+model = RandomForestClassifier(10, random_state=0).fit(X_test, X_test[:, 0] > 0)
+explainer = ReLAX(model, config=QUICK, progress=False).fit(X_test)
+"""
+    told = "\nprint(len(records), told.metrics['validity'], mlflow.get_tracking_uri())"
+    root = TOOLKITS.parents[1]
+    own = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
+    path = os.pathsep.join([str(root), str(root / "tests"), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", prelude + code_under("MLflow", TOOLKITS) + told],
+        cwd=tmp_path,
+        env={**own, "PYTHONPATH": path, "MLFLOW_DISABLE_TELEMETRY": "true"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    rows, validity, uri = done.stdout.splitlines()[-1].split()
+    assert (rows, validity) == ("60", "1.0")
+    assert uri.startswith("sqlite:") and (tmp_path / "mlflow.db").is_file()
+
+
+@pytest.mark.filterwarnings("ignore:.*An input example was not provided")
+@pytest.mark.parametrize("made", [RandomForestClassifier(3), HistGradientBoostingClassifier(max_iter=3)])
+def test_tree_models_of_scikit_learn_need_no_options(made: Any, tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    explainer = ReLAX(made.fit(X, X[:, 0] > 0), config=QUICK, progress=False).fit(X)
+    face.save_model(explainer, tmp_path / "folder")
+    loaded = mlflow.pyfunc.load_model(str(tmp_path / "folder"))
+    assert loaded.predict(X[:5]) == explainer.explain(X[:5]).to_dict()["queries"]
+
+
+class Doubled(LogisticRegression):
+    """A class that is none of scikit-learn's."""
+
+
+def test_classes_of_other_packages_are_not_trusted_unasked(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    explainer = ReLAX(Doubled().fit(X, X[:, 0] > 0), config=QUICK, progress=False).fit(X)
+    with pytest.raises(mlflow.MlflowException, match="untrusted types"):
+        face.save_model(explainer, tmp_path / "folder")

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -103,7 +104,7 @@ def test_every_kind_of_model_is_explained_by_its_own_score(kind: str, n: int) ->
     method = "nearest-ct" if kind == "labels" else "greedy"
     explainer = make_explainer(method, model, goal=Goal.shift(1.0) if kind == "numbers" else None).fit(rows)
     queries = rows[:15]
-    explanation = CounterfactualShap(explainer, n=n)(queries)
+    explanation = CounterfactualShap(explainer, n=n, every_class=False)(queries)
     made = explanation.counterfactuals
     before = score(queries)
     own = before.argmax(axis=1) if kind != "numbers" else np.zeros(15, dtype=int)
@@ -184,7 +185,7 @@ def test_agreement_is_full_where_only_the_first_feature_matters() -> None:
 def test_agreement_counts_pairs_of_a_changed_and_an_unchanged_feature(monkeypatch: pytest.MonkeyPatch) -> None:
     start = ROWS[:1]
     made = towards(start, start[:, None] + [1.0, 0.0, 1.0, 0.0, 0.0])
-    monkeypatch.setattr(MODEL, "explain", lambda X: made)
+    monkeypatch.setattr(MODEL, "explain", lambda X, goal: made)
     table = compare_with_shap(MODEL, start, shap_values=np.array([[-5.0, 4.0, 3.0, 2.0, 1.0]])).table
     # x0 and x2 change and have ranks 1 and 3: of six pairs only (x2, x1) is the wrong way round, of two one is on top
     assert table[["changed", "overlap", "by_chance", "agreement"]].iloc[0].tolist() == [2.0, 0.5, 0.4, 5 / 6]
@@ -214,5 +215,6 @@ def test_what_cannot_be_used_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(InputError, match=r"shape \(3, 4\)"):
         compare_with_shap(MODEL, ROWS[:3], shap_values=np.ones((3, 4)))
     monkeypatch.setitem(sys.modules, "shap", None)
+    monkeypatch.delitem(sys.modules, "relax_plugin.adapters.shap")
     with pytest.raises(MissingExtraError, match=r"relax-plugin\[shap\]"):
-        CounterfactualShap(MODEL)(ROWS[:2])
+        import_module("relax_plugin.adapters.shap")

@@ -14,7 +14,7 @@ from matplotlib import pyplot
 from reference import tiny
 
 from relax_plugin import BlackBox, Goal, make_explainer
-from relax_plugin.adapters import shap_explanation
+from relax_plugin.adapters import shap as shap_explanation
 from relax_plugin.adapters.shap import CounterfactualShap
 from relax_plugin.errors import InputError
 
@@ -41,7 +41,8 @@ def partly() -> shap.Explanation:
 @pytest.fixture(scope="module")
 def three() -> tuple[CounterfactualShap, np.ndarray]:
     rows = tiny.gaussian_rows(60)
-    return CounterfactualShap(make_explainer("greedy", tiny.three_class_probabilities).fit(rows)), rows[:12]
+    explainer = make_explainer("greedy", tiny.three_class_probabilities).fit(rows)
+    return CounterfactualShap(explainer, every_class=False), rows[:12]
 
 
 def test_what_was_found_is_kept_by_every_slice(partly: shap.Explanation) -> None:
@@ -110,8 +111,8 @@ def test_with_every_class_explanations_have_the_shape_of_shaps_own(
     np.testing.assert_allclose(
         values.sum(axis=1) + whole.expected_value, tiny.three_class_probabilities(queries), atol=1e-9
     )
-    with pytest.raises(InputError, match="classes already"):
-        explanation.classes  # noqa: B018
+    assert explanation.classes is explanation
+    np.testing.assert_array_equal(CounterfactualShap(face.explainer)(queries).values, explanation.values)
 
 
 def test_a_regressor_has_no_classes() -> None:
@@ -171,7 +172,8 @@ def test_one_row_is_explained_as_one() -> None:
     assert one.shape == (5,)
     np.testing.assert_array_equal(one.values, whole.values[1])
     rows = tiny.mixed_rows()
-    face = CounterfactualShap(make_explainer("greedy", tiny.mixed_probabilities, tiny.mixed_space(rows)).fit(rows))
+    explainer = make_explainer("greedy", tiny.mixed_probabilities, tiny.mixed_space(rows)).fit(rows)
+    face = CounterfactualShap(explainer, every_class=False)
     series = face(rows.iloc[5])
     np.testing.assert_array_equal(series.values, face(rows.iloc[[5]]).values[0])
     np.testing.assert_array_equal(face(dict(rows.iloc[5])).values, series.values)
@@ -209,7 +211,8 @@ def test_max_evals_bounds_the_model_rows_of_a_counterfactual() -> None:
 def drawn() -> tuple[CounterfactualShap, pd.DataFrame, shap.Explanation]:
     matplotlib.use("Agg")
     rows = tiny.mixed_rows()
-    face = CounterfactualShap(make_explainer("greedy", tiny.mixed_probabilities, tiny.mixed_space(rows)).fit(rows))
+    explainer = make_explainer("greedy", tiny.mixed_probabilities, tiny.mixed_space(rows)).fit(rows)
+    face = CounterfactualShap(explainer, every_class=False)
     queries = pd.concat([rows, rows]).iloc[:160]
     return face, queries, face(queries)
 

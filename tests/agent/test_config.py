@@ -7,7 +7,7 @@ import pytest
 from reference.tiny import QUICK
 
 from relax_plugin import ReLAXConfig
-from relax_plugin.agent.config import PAPER_LAMBDA
+from relax_plugin.agent.config import PAPER_LAMBDA, PAPER_RADIUS
 from relax_plugin.datasets import load
 from relax_plugin.errors import InputError
 
@@ -26,16 +26,16 @@ INVALID = [
     {"exploration_start": 1.2},
     {"masked_share": -0.1},
     {"mask_rate": 7.0},
-    {"mixture": 2.0},
+    {"made_share": 2.0},
     {"seconds": -1.0},
     {"distance_weight": None},
     {"state_curiosity": float("inf")},
-    {"start_noise": float("inf")},
     {"hidden": 10**6},
     {"local_updates": 10**400},
     {"steps": 10**400},
     {"query_budget": 199},
     {"training": "asleep"},
+    {"demonstrations": -1},
     {"balanced": 1},
 ]
 
@@ -63,12 +63,6 @@ def test_the_ends_of_every_range_are_accepted_and_what_lies_beyond_is_not(settin
                 ReLAXConfig(**{setting.name: beyond})
 
 
-def test_what_is_set_is_what_is_not_the_default():
-    assert not ReLAXConfig().is_set("shaping", "discount")
-    assert ReLAXConfig(discount=0.3).is_set("shaping", "discount")
-    assert not ReLAXConfig(discount=0.3).is_set("shaping")
-
-
 @pytest.mark.parametrize("scaled", [False, True])
 def test_the_papers_lambda_is_a_tenth_per_unit_of_unit_vectors(scaled):
     """On Sonar, as it comes and scaled to [0, 1]: the paper does not say which of them is normalised."""
@@ -77,3 +71,5 @@ def test_the_papers_lambda_is_a_tenth_per_unit_of_unit_vectors(scaled):
     deviation = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).std(axis=0).mean()
     assert 0.1 * deviation == pytest.approx(PAPER_LAMBDA, rel=0.2)
     assert ReLAXConfig.paper().distance_weight == PAPER_LAMBDA
+    assert 1.0 / deviation == pytest.approx(PAPER_RADIUS, rel=0.2)
+    assert ReLAXConfig.paper().local_radius == PAPER_RADIUS

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from relax_plugin import ReLAXConfig
+from relax_plugin import FeatureSpace, ReLAXConfig
 from relax_plugin.agent.curiosity import RandomNetworkDistillation, action_inputs
 from relax_plugin.agent.pdqn import Agent
+from relax_plugin.agent.replay import Transitions
+from relax_plugin.search.actions import ActionTable
+from relax_plugin.search.state import Observer
 
 
 def distillation(members=1, inputs=4, seed=0):
@@ -82,7 +85,9 @@ def test_action_curiosity_reaches_only_the_parameters():
 
 
 def curious_agent(**settings):
-    return Agent(4, 3, ReLAXConfig(hidden=16, **settings), seed=0)
+    space = FeatureSpace.infer(np.random.default_rng(0).standard_normal((9, 3)))
+    observer = Observer(space, ActionTable(space, "signed"), 3, 1.0)
+    return Agent(4, observer, ReLAXConfig(hidden=16, actions="signed", **settings), seed=0)
 
 
 def test_curiosity_is_off_unless_asked_for():
@@ -99,6 +104,29 @@ def test_the_bonus_is_the_weighted_error_as_it_is():
     with torch.no_grad():
         differences = (novelty.predictor(tensor) - novelty.target(tensor)).numpy()[0]
     first = agent.state_bonus(seen)
-    np.testing.assert_allclose(first, 0.5 * (differences**2).mean(axis=1), rtol=1e-5)
+    np.testing.assert_allclose(first, 0.5 * (differences**2).sum(axis=1), rtol=1e-5)
     imitate(novelty, tensor)
     assert agent.state_bonus(seen).mean() < 0.05 * first.mean()
+
+
+def test_the_states_that_episodes_end_in_become_familiar_too():
+    """They are no state that an action is taken in, so that the printed loss alone would never see them."""
+    agent = curious_agent(state_curiosity=1.0)
+    first, last = states(32), states(32, shift=2.0, seed=1)
+    batch = Transitions(
+        states=first,
+        allowed=torch.ones(1, 32, 3, dtype=torch.bool),
+        actions=torch.zeros(1, 32, dtype=torch.int64),
+        parameters=torch.zeros(1, 32),
+        returns=torch.zeros(1, 32),
+        discounts=torch.zeros(1, 32),
+        next_states=last,
+        next_allowed=torch.zeros(1, 32, 3, dtype=torch.bool),
+        demonstrated=torch.zeros(1, 32),
+        weights=torch.ones(1, 32),
+        positions=torch.zeros(1, 32, dtype=torch.int64),
+    )
+    before = agent.state_bonus(last[0].numpy()).mean()
+    for _ in range(60):
+        agent.learn(batch)
+    assert agent.state_bonus(last[0].numpy()).mean() < 0.5 * before

@@ -6,20 +6,24 @@ import numpy as np
 import pytest
 import torch
 
-from relax_plugin import ReLAXConfig
+from relax_plugin import FeatureSpace, ReLAXConfig
 from relax_plugin.agent.pdqn import Agent
 from relax_plugin.agent.replay import Transitions
-from relax_plugin.world_model.layers import Adam
+from relax_plugin.search.actions import ActionTable
+from relax_plugin.search.state import Observer
+from relax_plugin.surrogate.layers import Adam
 
-INPUTS, ACTIONS = 6, 5
+SPACE = FeatureSpace.infer(np.random.default_rng(0).standard_normal((9, 3)))
+INPUTS, ACTIONS = 14, 6  # two actions for each of three numbers
 CONFIG = ReLAXConfig(hidden=16, batch=32, learning_rate=3e-3)
 
 
 def make_agent(config=CONFIG, members=1, seed=0):
-    return Agent(INPUTS, ACTIONS, config, seed=seed, members=members)
+    observer = Observer(SPACE, ActionTable(SPACE, config.actions), 3, 1.0)
+    return Agent(INPUTS, observer, config, seed=seed, members=members)
 
 
-def make_batch(members=1, batch=32, seed=0, discount=0.5):
+def make_batch(members=1, batch=32, seed=0, discount=0.5, demonstrated=0.0):
     generator = torch.Generator().manual_seed(seed)
 
     def noise(*shape):
@@ -37,6 +41,7 @@ def make_batch(members=1, batch=32, seed=0, discount=0.5):
         next_states=noise(INPUTS),
         next_allowed=next_allowed,
         allowed=allowed,
+        demonstrated=torch.full((members, batch), demonstrated),
         weights=torch.rand(members, batch, generator=generator),
         positions=torch.zeros(members, batch, dtype=torch.int64),
     )
@@ -47,7 +52,7 @@ def member_of(batch, member):
 
 
 def flat(weights):
-    return torch.cat([tensor.flatten() for tensor in weights.values()])
+    return torch.cat([torch.as_tensor(weight).flatten() for weight in weights.values()])
 
 
 @pytest.mark.parametrize("exploration", [0.0, 0.5, 1.0])
@@ -59,7 +64,7 @@ def test_no_disallowed_action_is_ever_taken(exploration):
     taken, magnitude = agent.act(states, allowed, exploration, rng)
     assert allowed[np.arange(500), taken].all()
     assert magnitude.min() >= 0.0 and magnitude.max() <= 1.0
-    q, _ = agent.evaluate(states, allowed)
+    q, _ = agent.policy.evaluate(states, allowed)
     np.testing.assert_array_equal(np.isfinite(q), allowed)
     best = taken == q.argmax(axis=1)
     assert best.all() if exploration == 0.0 else 0.1 < best.mean() < 0.95
@@ -68,7 +73,7 @@ def test_no_disallowed_action_is_ever_taken(exploration):
 def test_signed_parameters_lie_between_minus_one_and_one():
     agent, rng = make_agent(replace(CONFIG, actions="signed")), np.random.default_rng(0)
     states = rng.standard_normal((500, INPUTS)).astype(np.float32)
-    _, magnitude = agent.act(states, np.ones((500, ACTIONS), bool), 1.0, rng)
+    _, magnitude = agent.act(states, np.ones((500, 3), bool), 1.0, rng)
     assert -1.0 <= magnitude.min() < -0.5 and 0.5 < magnitude.max() <= 1.0
 
 
@@ -129,8 +134,8 @@ def test_learning_reduces_the_td_error():
 
 def test_learning_raises_the_value_of_the_parameters():
     """L_π = -Σ Q(s, k, v_k(s)): with Q held fixed, the parameter network climbs it."""
-    agent, batch = make_agent(replace(CONFIG, parameter_decay=0.0)), make_batch()
-    fixed = make_agent(replace(CONFIG, parameter_decay=0.0))
+    agent, batch = make_agent(), make_batch()
+    fixed = make_agent()
 
     def potential():
         with torch.no_grad():
@@ -155,7 +160,7 @@ def test_action_curiosity_moves_the_policy_and_not_the_predictor():
     """However curious the policy is, the predictor learns the same; the printed sign (-1) moves it the other way."""
     learned = {}
     for weight in (0.01, 1e4, -1e4):  # so large that Q does not matter beside it
-        agent = make_agent(replace(CONFIG, action_curiosity=weight, parameter_decay=0.0))
+        agent = make_agent(replace(CONFIG, action_curiosity=weight))
         before = flat(dict(agent.parameters.named_parameters())).detach()
         agent.learn(make_batch())
         moved = flat(dict(agent.parameters.named_parameters())).detach() - before
@@ -177,17 +182,15 @@ def test_members_are_independent(curiosity):
                 pairs = zip(getattr(single, name).parameters(), getattr(ensemble, name).parameters(), strict=True)
                 for mine, theirs in pairs:
                     mine.copy_(theirs[member : member + 1])
-    assert not torch.allclose(flat(singles[0].weights_by_name()), flat(singles[1].weights_by_name()))
+    assert not torch.allclose(flat(singles[0].copied_weights()), flat(singles[1].copied_weights()))
     for seed in range(10):
         batch = make_batch(members=2, seed=seed)
         together = ensemble.learn(batch)
         for member, single in enumerate(singles):
             np.testing.assert_allclose(together[member], single.learn(member_of(batch, member))[0], atol=1e-5)
     for member, single in enumerate(singles):
-        for name, weights in single.weights_by_name().items():
-            torch.testing.assert_close(
-                ensemble.weights_by_name()[name][member : member + 1], weights, rtol=0, atol=1e-5
-            )
+        for name, weights in single.copied_weights().items():
+            np.testing.assert_allclose(ensemble.copied_weights()[name][member : member + 1], weights, rtol=0, atol=1e-5)
         states = make_batch(members=2, seed=99).states
         bonus = ensemble.state_bonus(states.reshape(-1, INPUTS)).reshape(2, -1)[member]
         np.testing.assert_allclose(bonus, single.state_bonus(states[member]), atol=1e-4)
@@ -196,25 +199,25 @@ def test_members_are_independent(curiosity):
 def test_members_act_by_their_own_weights():
     ensemble, rng = make_agent(members=3), np.random.default_rng(0)
     states = np.tile(rng.standard_normal((1, INPUTS)).astype(np.float32), (6, 1))  # two rows for each member
-    q, _ = ensemble.evaluate(states, np.ones((6, ACTIONS), bool))
+    q, _ = ensemble.policy.evaluate(states, np.ones((6, ACTIONS), bool))
     np.testing.assert_allclose(q[0::2], q[1::2], rtol=1e-6)
     assert len(np.unique(q[:, 0].round(6))) == 3
 
 
 def test_weights_of_one_agent_are_handed_to_every_member():
     single, ensemble = make_agent(seed=1), make_agent(members=3, seed=2)
-    ensemble.load_weights(single.weights_by_name())
-    for name, weights in ensemble.weights_by_name().items():
-        torch.testing.assert_close(weights, single.weights_by_name()[name].expand(3, *weights.shape[1:]))
+    ensemble.load_weights(single.copied_weights())
+    for name, weights in ensemble.copied_weights().items():
+        np.testing.assert_array_equal(weights, np.repeat(single.copied_weights()[name], 3, axis=0))
     batch = make_batch(members=3)
     ensemble.learn(batch)  # and from then on they are apart
-    weights = ensemble.weights_by_name()["q.coder.weight"]
-    assert not torch.equal(weights[0], weights[1])
+    weights = ensemble.copied_weights()["q.coder.weight"]
+    assert not np.array_equal(weights[0], weights[1])
 
 
 def test_loaded_weights_reach_the_target_networks_too():
     one, other = make_agent(seed=1), make_agent(seed=2)
-    other.load_weights(one.weights_by_name())
+    other.load_weights(one.copied_weights())
     batch = make_batch()
     torch.testing.assert_close(
         other.target_q(batch.states, other.target_parameters(batch.states)),
@@ -224,16 +227,60 @@ def test_loaded_weights_reach_the_target_networks_too():
 
 def test_weights_taken_out_do_not_change_with_the_agent():
     agent = make_agent()
-    kept = agent.weights_by_name()
+    kept = agent.copied_weights()
     before = flat(kept).clone()
     agent.learn(make_batch())
     assert torch.equal(flat(kept), before)
-    assert not torch.equal(flat(agent.weights_by_name()), before)
+    assert not torch.equal(flat(agent.copied_weights()), before)
 
 
 def test_the_same_seed_gives_the_same_agent():
-    assert torch.equal(flat(make_agent(seed=3).weights_by_name()), flat(make_agent(seed=3).weights_by_name()))
-    assert not torch.equal(flat(make_agent(seed=3).weights_by_name()), flat(make_agent(seed=4).weights_by_name()))
+    assert torch.equal(flat(make_agent(seed=3).copied_weights()), flat(make_agent(seed=3).copied_weights()))
+    assert not torch.equal(flat(make_agent(seed=3).copied_weights()), flat(make_agent(seed=4).copied_weights()))
+
+
+@pytest.mark.parametrize("actions", ["directional", "signed"])
+@pytest.mark.parametrize("members", [1, 3])
+def test_the_policy_in_numpy_says_what_the_networks_say(actions, members):
+    agent = make_agent(replace(CONFIG, actions=actions), members)
+    batch = make_batch(members)
+    states, count = batch.states.abs(), len(agent.policy.sign)
+    with torch.no_grad():
+        parameters = agent.parameters(states)
+        expected = agent.q(states, parameters).reshape(-1, count)
+    allowed = np.ones(expected.shape, dtype=bool)
+    q, told = agent.policy.evaluate(states.reshape(-1, INPUTS).numpy(), allowed)
+    np.testing.assert_allclose(q, expected, atol=1e-5)
+    np.testing.assert_allclose(told, parameters.reshape(-1, count), atol=1e-5)
+    assert np.ptp(told) > 0.3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("actions", ["directional", "signed"])
+def test_demonstrated_actions_are_imitated(actions):
+    """After a while the demonstrated action has the highest Q-value, and goes about as far."""
+    agent, batch = make_agent(replace(CONFIG, actions=actions)), make_batch(demonstrated=1.0)
+    count = len(agent.policy.sign)
+    batch = batch._replace(
+        states=batch.states.abs() + 0.1,
+        actions=batch.actions % count,
+        allowed=torch.ones(1, 32, count, dtype=torch.bool),
+        next_allowed=batch.next_allowed[..., :count],
+    )
+    allowed, flat_states = np.ones((32, count), dtype=bool), batch.states[0].numpy()
+
+    def imitated():
+        q, parameters = agent.policy.evaluate(flat_states, allowed)
+        actions = batch.actions[0].numpy()
+        off = np.abs(parameters[np.arange(32), actions] - batch.parameters[0].numpy())
+        return (q.argmax(axis=1) == actions).mean(), off.mean()
+
+    before = imitated()
+    for _ in range(300):
+        agent.learn(batch)
+    after = imitated()
+    assert after[0] > 0.9 > before[0]
+    assert after[1] < 0.7 * before[1]
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.1])

@@ -36,8 +36,6 @@ def granted(rows: pd.DataFrame) -> np.ndarray:
 class Rule:
     """A contract first; then less debt, all the way, if it is above 5; then most of the way to the highest income."""
 
-    exact = False
-
     def __init__(self, observer: Observer) -> None:
         self.observer = observer
 
@@ -78,9 +76,9 @@ def relax(model: Any = two_class_probabilities, rows: Any = None, config: ReLAXC
 
 
 @pytest.fixture(scope="module")
-def imagined() -> tuple[Counting, ReLAX]:
+def on_a_surrogate() -> tuple[Counting, ReLAX]:
     model = Counting(two_class_probabilities)
-    return model, relax(model)
+    return model, relax(model, max_queries=20)
 
 
 # What the tree says.
@@ -139,30 +137,30 @@ def test_questions_that_make_no_difference_are_left_out() -> None:
 
 
 @pytest.mark.slow
-def test_in_imagination_the_model_is_not_asked(imagined: tuple[Counting, ReLAX]) -> None:
-    model, explainer = imagined
-    assert explainer.world_model_ is not None
+def test_on_a_surrogate_model_the_model_is_not_asked(on_a_surrogate: tuple[Counting, ReLAX]) -> None:
+    model, explainer = on_a_surrogate
+    assert explainer.surrogate_ is not None
     model.forget()
     tree = explainer.policy_tree()
     assert model.rows == tree.rows == 0
-    assert "in imagination (no model rows)" in str(tree)
+    assert "on the surrogate model" in str(tree)
     assert 100 < tree.starts <= len(gaussian_rows()) and 20 < tree.held_out < tree.starts * 3
 
 
 def test_on_the_model_the_rows_are_few_and_said() -> None:
     model = Counting(two_class_probabilities)
-    explainer = relax(model, gaussian_rows(1500), replace(SMALL, training="model"))
+    explainer = relax(model, gaussian_rows(1500), SMALL)
     model.forget()
     tree = explainer.policy_tree()
     assert tree.rows == model.rows <= MOST_ROWS
-    assert f"on the model ({tree.rows} rows asked)" in str(tree)
+    assert f"on the model ({tree.rows} evaluations)" in str(tree)
     assert explainer.fit_rows_ > 0
 
 
 @pytest.mark.slow
-def test_the_tree_names_what_the_agent_does_next(imagined: tuple[Counting, ReLAX]) -> None:
+def test_the_tree_names_what_the_agent_does_next(on_a_surrogate: tuple[Counting, ReLAX]) -> None:
     """Followed by hand from the rows handed in, where one change is all there may be."""
-    _, explainer = imagined
+    _, explainer = on_a_surrogate
     rows = gaussian_rows(60, seed=3)
     one = ReLAX(two_class_probabilities, effort="policy", max_changes=1, config=SMALL, progress=False).fit(rows)
     tree, found = one.policy_tree(rows), one.explain(rows)
@@ -179,10 +177,10 @@ def test_the_tree_names_what_the_agent_does_next(imagined: tuple[Counting, ReLAX
 
 
 @pytest.mark.slow
-def test_same_seed_same_tree(imagined: tuple[Counting, ReLAX]) -> None:
-    _, explainer = imagined
+def test_same_seed_same_tree(on_a_surrogate: tuple[Counting, ReLAX]) -> None:
+    _, explainer = on_a_surrogate
     assert explainer.policy_tree() == explainer.policy_tree()
-    assert relax().policy_tree() == explainer.policy_tree()
+    assert relax(max_queries=20).policy_tree() == explainer.policy_tree()
 
 
 @pytest.mark.slow
@@ -191,7 +189,7 @@ def test_same_seed_same_tree(imagined: tuple[Counting, ReLAX]) -> None:
     [
         (tiny.mixed_probabilities, None, SMALL),
         (tiny.mixed_probabilities, Goal.to(2), replace(SMALL, actions="signed")),
-        (tiny.mixed_labels, None, replace(SMALL, training="model")),
+        (tiny.mixed_labels, None, SMALL),
     ],
 )
 def test_categories_several_classes_and_labels(model: Any, goal: Goal | None, config: ReLAXConfig) -> None:
@@ -226,18 +224,18 @@ def test_a_goal_of_the_call_takes_the_place_of_the_explainers() -> None:
 def test_an_explainer_without_a_policy_says_how_to_get_one(tmp_path: Any) -> None:
     with pytest.raises(NotFittedError, match="not fitted"):
         ReLAX(two_class_probabilities).policy_tree()
-    searching = relax(config=replace(QUICK, steps=None), effort="search")
-    searching.history_.rows.clear()  # as after a fit in which training would not have paid
-    with pytest.raises(NotFittedError, match=r"not trained, .* fit with effort='policy'"):
-        searching.policy_tree()
+    with pytest.warns(UserWarning, match="nothing can be learned"):
+        constant = relax(lambda rows: np.tile([0.7, 0.3], (len(rows), 1)))
+    with pytest.raises(NotFittedError, match="there is no policy to explain: no agent was trained"):
+        constant.policy_tree()
     scratch = replace(SMALL, pretrained=False)
     with pytest.raises(NotFittedError, match="an agent of its own"):
         relax(config=scratch, variant="local").policy_tree()
 
 
 @pytest.mark.slow
-def test_local_has_the_tree_of_the_agent_its_agents_begin_with(imagined: tuple[Counting, ReLAX]) -> None:
-    assert relax(variant="local").policy_tree() == imagined[1].policy_tree()
+def test_local_has_the_tree_of_the_agent_its_agents_begin_with(on_a_surrogate: tuple[Counting, ReLAX]) -> None:
+    assert relax(variant="local", max_queries=20).policy_tree() == on_a_surrogate[1].policy_tree()
 
 
 @pytest.mark.parametrize(
@@ -250,13 +248,13 @@ def test_local_has_the_tree_of_the_agent_its_agents_begin_with(imagined: tuple[C
         ({"X": gaussian_rows(40)[:, :1] + np.array([9.0, -9.0, 9.0, -9.0]), "goal": Goal.to(1)}, "decide in 0 rows"),
     ],
 )
-def test_bad_input_gets_a_sentence(imagined: tuple[Counting, ReLAX], options: Any, told: str) -> None:
+def test_bad_input_gets_a_sentence(on_a_surrogate: tuple[Counting, ReLAX], options: Any, told: str) -> None:
     with pytest.raises(InputError, match=told):
-        imagined[1].policy_tree(**options)
+        on_a_surrogate[1].policy_tree(**options)
 
 
-def test_a_loaded_explainer_has_the_same_tree(imagined: tuple[Counting, ReLAX], tmp_path: Any) -> None:
-    model, explainer = imagined
+def test_a_loaded_explainer_has_the_same_tree(on_a_surrogate: tuple[Counting, ReLAX], tmp_path: Any) -> None:
+    model, explainer = on_a_surrogate
     explainer.save(tmp_path / "relax.safetensors")
     again = ReLAX.load(tmp_path / "relax.safetensors", model=model)
     assert again.policy_tree() == explainer.policy_tree()
@@ -264,8 +262,8 @@ def test_a_loaded_explainer_has_the_same_tree(imagined: tuple[Counting, ReLAX], 
 
 @pytest.mark.slow
 def test_a_file_without_training_rows_asks_for_some(tmp_path: Any) -> None:
-    explainer = relax(two_class_labels, fallback=False, config=replace(SMALL, training="imagined"))
-    explainer.save(tmp_path / "relax.safetensors")
+    explainer = relax(two_class_labels, config=SMALL)
+    explainer.save(tmp_path / "relax.safetensors", training_rows=False)
     again = ReLAX.load(tmp_path / "relax.safetensors", model=two_class_labels)
     with pytest.raises(InputError, match=r"holds no training rows .* give policy_tree\(X\)"):
         again.policy_tree()

@@ -24,25 +24,20 @@ from relax_plugin.search.state import Observer
 ROWS = gaussian_rows()
 QUICK = replace(QUICK, training="model")  # here it is the model itself that is asked at every step
 SHORT = replace(QUICK, steps=12, validate_every=4)
-EVERYTHING = replace(SHORT, sight="far", shaping=3.0, state_curiosity=0.1, action_curiosity=0.1)
+EVERYTHING = replace(SHORT, steps_of_return=2, shaping=3.0, state_curiosity=0.1, action_curiosity=0.1)
 
 
 def fitted(config=SHORT, model=two_class_probabilities, rows=ROWS, seed=0, **options):
-    options = {"max_changes": 2, "effort": "policy", **options}
+    options = {"max_changes": 3, "effort": "policy", **options}
     return ReLAX(model, config=config, seed=seed, progress=False, **options).fit(rows)
 
 
 def weights_of(explainer):
-    return {name: tensor.numpy() for name, tensor in explainer.agent_.weights_by_name().items()}
+    return explainer.agent_.weights
 
 
 def equal(one, other):
     return all(one[name].shape == other[name].shape and (one[name] == other[name]).all() for name in one)
-
-
-def validations(history):
-    """The rows of the history at which the weights could be kept."""
-    return [row for row in history.rows if not np.isnan(row["objective"])]
 
 
 # Every ingredient of the paper, and of ours.
@@ -57,13 +52,14 @@ INGREDIENTS = {
     "action curiosity": {"action_curiosity": 0.0},
     "random masks": {"masked_share": 0.0},
     "random bounds": {"bounded_share": 0.0},
-    "mixture starts": {"mixture": 0.0},
-    "noise on starts": {"start_noise": 0.0},
-    "gaussian starts": {"gaussian_share": 0.0},
+    "made starts": {"made_share": 0.0},
+    "demonstrations": {"demonstrations": 0},
+    "bonus of demonstrations": {"demonstration_bonus": 0.0},
+    "first updates": {"first_updates": 1},
+    "self-imitation": {"imitate_every": 100},
     "directional actions": {"actions": "signed"},
     "distance in the reward": {"distance_weight": 0.0},
     "exploration": {"exploration_start": 0.0, "exploration_end": 0.0},
-    "parameter decay": {"parameter_decay": 0.0},
     "discount": {"discount": 0.0},
 }
 
@@ -78,7 +74,7 @@ def with_everything():
 def test_an_ingredient_switched_off_changes_what_is_learned(with_everything, ingredient):
     without = fitted(replace(EVERYTHING, **INGREDIENTS[ingredient]))
     assert not equal(weights_of(with_everything), weights_of(without))
-    assert len(validations(without.history_)) == 3
+    assert len(without.history_.rows) == 3
     assert without.explain(ROWS[:5]).found.shape == (5, 1)
 
 
@@ -101,18 +97,19 @@ def test_same_seed_same_weights(with_everything):
 def test_training_earns_its_keep():
     """A trained agent solves unseen rows that the same agent untrained does not."""
     unseen = gaussian_rows(seed=9)
-    untrained = fitted(replace(QUICK, learning_rate=0.0)).explain(unseen).found.mean()
-    trained = fitted(replace(QUICK, steps=60)).explain(unseen).found.mean()
-    assert trained > 0.9
-    assert trained > untrained + 0.2
+    untrained = fitted(replace(QUICK, learning_rate=0.0), max_changes=2).explain(unseen).found.mean()
+    trained = fitted(replace(QUICK, steps=60), max_changes=2).explain(unseen).found.mean()
+    assert trained > 0.85
+    assert trained > untrained + 0.1
 
 
 def test_the_letter_of_the_paper_trains_and_runs():
     paper = ReLAXConfig.paper()
     assert (paper.actions, paper.shaping, paper.state_curiosity, paper.action_curiosity) == ("signed", 0.0, 1.0, -1.0)
-    assert paper.mixture == paper.gaussian_share == paper.start_noise == paper.masked_share == 0.0
-    small = {field.name: getattr(SHORT, field.name) for field in fields(SHORT) if field.type in (int, int | None)}
-    small["steps_of_return"] = paper.steps_of_return
+    assert paper.made_share == paper.masked_share == paper.bounded_share == paper.demonstrations == 0
+    assert paper.training == "model"
+    small = {field.name: getattr(SHORT, field.name) for field in fields(SHORT) if field.type is int}
+    small |= {"steps_of_return": paper.steps_of_return, "demonstrations": 0}
     explainer = fitted(replace(paper, **small))
     assert len(explainer.observer_.actions) == ROWS.shape[1]
     found = explainer.explain(ROWS[:20])
@@ -148,10 +145,10 @@ def test_mixed_features_are_learned():
 
 def test_the_budget_of_steps_is_one_model_call_a_step():
     model = Counting(two_class_probabilities)
-    explainer = fitted(replace(SHORT, steps=9, validate_every=4), model)
+    explainer = fitted(replace(SHORT, steps=9, validate_every=4, demonstrations=0), model)
     assert [len(rows) for rows in model.seen].count(SHORT.episodes) == 9
     assert explainer.history_.stopped == "all steps done"
-    assert [row["step"] for row in validations(explainer.history_)] == [4, 8, 9]
+    assert [row["step"] for row in explainer.history_.rows] == [4, 8, 9]
     assert explainer.history_.frame()["rows"].iloc[-1] == explainer.fit_rows_ == model.rows
 
 
@@ -159,15 +156,8 @@ def test_the_budget_of_steps_is_one_model_call_a_step():
 def test_the_budget_of_seconds_ends_training():
     explainer = fitted(replace(QUICK, steps=10**6, validate_every=10**6, seconds=0.3))
     assert explainer.history_.stopped == "out of time"
-    assert len(validations(explainer.history_)) == 1  # what was learned is validated before the end
+    assert len(explainer.history_.rows) == 1  # what was learned is validated before the end
     assert explainer.history_.frame()["seconds"].iloc[-1] >= 0.3
-
-
-def test_training_stops_early_without_improvement():
-    config = replace(QUICK, steps=500, validate_every=2, patience=3, learning_rate=0.0)
-    explainer = fitted(config)
-    assert explainer.history_.stopped == "no improvement on the validation rows"
-    assert len(validations(explainer.history_)) == 1 + config.patience + 1
 
 
 class ScriptedValidation:
@@ -179,7 +169,7 @@ class ScriptedValidation:
     def __call__(self):
         if len(self.weights) == len(self.objectives):
             raise KeyboardInterrupt
-        self.weights.append({name: tensor.numpy() for name, tensor in self.agent.weights_by_name().items()})
+        self.weights.append(self.agent.copied_weights())
         return {"validity": 0.5, "objective": self.objectives[len(self.weights) - 1]}
 
 
@@ -194,13 +184,18 @@ def test_the_weights_of_the_best_validation_are_kept(steps):
     starts = draw_starts(values, blackbox, Goal.flip(), 2, config, rng)
     observer = Observer(space, ActionTable(space), 2, 1.0)
     env = CounterfactualEnv(starts, observer, blackbox, config, 48)
-    agent = Agent(env.single_observation_space.shape[0], len(observer.actions), config, seed=0)
+    agent = Agent(env.single_observation_space.shape[0], observer, config, seed=0)
     validation = ScriptedValidation(agent, [0.1, 0.8, 0.9, 0.3, 0.9])
     history = train(env, agent, config, rng, validation)
     assert history.stopped == ("all steps done" if steps == 20 else "interrupted")
-    assert [row["objective"] for row in validations(history)] == validation.objectives
-    left_with = {name: tensor.numpy() for name, tensor in agent.weights_by_name().items()}
-    assert [equal(left_with, weights) for weights in validation.weights] == [False, False, True, False, False]
+    assert [row["objective"] for row in history.rows] == validation.objectives
+    assert [equal(agent.policy.weights, weights) for weights in validation.weights] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
 class Interrupting:
@@ -217,14 +212,14 @@ class Interrupting:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at", [6, 40])
+@pytest.mark.parametrize("at", [18, 60])
 def test_interrupted_training_leaves_a_usable_explainer(at, caplog):
     """Before the first validation, and after some."""
     config = replace(QUICK, steps=200, validate_every=4)
     interrupting = Interrupting(at)
     explainer = fitted(config, interrupting, effort="search")
     assert explainer.history_.stopped == "interrupted"
-    assert bool(explainer.history_.rows) == (at == 40)
+    assert bool(explainer.history_.rows) == (at == 60)
     assert "interrupted" in caplog.text
     found = explainer.explain(ROWS[:20])
     assert found.found.mean() > 0.8
@@ -281,19 +276,19 @@ def test_returns_of_training_are_at_most_those_of_winning_at_once():
     free = fitted(replace(SHORT, distance_weight=0.0, shaping=5.0, state_curiosity=1.0)).history_.frame()
     assert free["return"].dropna().between(0.0, 1.0).all()  # no shaping, no curiosity: 1 if won, else 0
     dear = fitted(replace(SHORT, distance_weight=50.0)).history_.frame()
-    assert (dear["return"].dropna() < 0.0).all() and dear["return"].notna().sum() > 3
+    assert (dear["return"].dropna() < 0.0).all() and dear["return"].notna().sum() == 3
 
 
 def test_validation_rows_are_never_starts():
     """The rows that choose the weights are set aside: no start of training equals one of them."""
     model = Counting(two_class_probabilities)
-    config = replace(SHORT, mixture=0.0, gaussian_share=0.0, start_noise=0.0)
+    config = replace(SHORT, made_share=0.0)
     fitted(config, model)
     batches = [{tuple(row) for row in seen} for seen in model.seen]
     known = {tuple(row) for row in ROWS}
-    at = next(at for at, batch in enumerate(batches) if 20 < len(batch) <= 32 and batch <= known)
-    pool = next(batch for batch in batches[at + 1 :] if len(batch) > 100 and batch <= known)
-    assert not pool & batches[at]
+    at, pool = next((at, batch) for at, batch in enumerate(batches) if 100 < len(batch) < 200 and batch <= known)
+    checks = next(batch for batch in batches[at + 1 :] if len(batch) == config.validation_rows and batch <= known)
+    assert not pool & checks
 
 
 def test_a_goal_that_every_validation_row_meets_still_trains():
@@ -301,7 +296,7 @@ def test_a_goal_that_every_validation_row_meets_still_trains():
     rows = ROWS[np.abs(tiny.numbers(ROWS)) < 2.0]
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        explainer = fitted(replace(SHORT, patience=1), model, rows, goal=Goal.between(-2.0, 2.0))
+        explainer = fitted(SHORT, model, rows, goal=Goal.between(-2.0, 2.0))
     assert explainer.history_.stopped == "all steps done"
 
 
@@ -390,7 +385,7 @@ def test_starts_lie_within_the_space():
 
 
 def test_without_mixture_starts_are_training_rows():
-    config = replace(QUICK, mixture=0.0, gaussian_share=0.0, start_noise=0.0)
+    config = replace(QUICK, made_share=0.0)
     space = FeatureSpace.infer(ROWS)
     blackbox = BlackBox(two_class_probabilities, space)
     blackbox.learn(ROWS)

@@ -20,7 +20,7 @@ def model(rows: pd.DataFrame) -> np.ndarray:
 def own_answers(explainer: CFRL) -> tuple[float, np.ndarray]:
     """How often the actor alone, without tries, meets the goal; and how often it changes each feature."""
     result = explainer.explain(ROWS[:100])
-    by_actor = result.stage[:, 0] == "actor"
+    by_actor = result.stages[:, 0] == "actor"
     changed = (result.values[:, 0] != result.start)[by_actor]
     return float(by_actor.mean()), changed.mean(axis=0)
 
@@ -57,9 +57,9 @@ def test_the_consistency_knows_bounds_directions_and_what_is_immutable() -> None
 def test_tries_with_noise_find_what_the_actor_does_not() -> None:
     explainer = CFRL(model, steps=1).fit(ROWS)
     found = explainer.explain(ROWS[:60])
-    stages = set(found.stage[:, 0])
+    stages = set(found.stages[:, 0])
     assert "actor, with noise" in stages
-    assert found.found.sum() > (found.stage[:, 0] == "actor").sum()
+    assert found.found.sum() > (found.stages[:, 0] == "actor").sum()
 
 
 @pytest.mark.slow

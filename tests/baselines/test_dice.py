@@ -84,8 +84,8 @@ def test_what_may_change_and_into_what_is_handed_to_dice(name: str) -> None:
 @pytest.mark.slow
 def test_kdtree_keeps_to_training_rows_that_agree_in_what_may_not_change() -> None:
     result = make("dice-kdtree", mixed_chances).fit(MIXED).explain(MIXED[:20], vary=["age", "rate"])
-    assert {"kdtree", "kdtree, projected"} == set(result.stage[result.found].tolist())
-    frame = result.frame[(result.stage == "kdtree")[result.found]]
+    assert {"kdtree", "kdtree, projected"} == set(result.stages[result.found].tolist())
+    frame = result.frame[(result.stages == "kdtree")[result.found]]
     of_training = frame[list(MIXED)].merge(MIXED.drop_duplicates(), how="left", indicator=True)["_merge"] == "both"
     assert of_training.mean() > 0.5, "post-hoc sparsity moves some"
     assert (frame["town"].to_numpy() == MIXED["town"].to_numpy()[frame["query_id"]]).all()
@@ -142,7 +142,7 @@ def test_scores_that_are_no_probabilities_are_enough(name: str) -> None:
 def test_an_endless_search_for_first_individuals_ends_with_the_row_budget() -> None:
     constant = make("dice-genetic", lambda rows: np.tile([0.7, 0.3], (len(rows), 1)), rows_per_instance=500)
     result = constant.fit(NUMBERS).explain(NUMBERS[:2])
-    assert all("none was found" in text and "within 500 model rows" in text for text in result.status[:, 0])
+    assert all("none was found" in text and "within 500 model rows" in text for text in result.statuses[:, 0])
     assert (result.rows_queried <= 500 + 1).all(), "and the query itself"
 
 

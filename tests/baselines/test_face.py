@@ -85,4 +85,4 @@ def test_a_row_that_no_way_leads_to_is_no_answer() -> None:
     far = pd.DataFrame({"a": [*np.linspace(0, 1, 40), *np.linspace(900, 901, 40)], "b": np.tile(np.arange(4.0), 20)})
     found = Face(lambda rows: (rows["a"].to_numpy() > 500).astype(int), neighbours=3).fit(far).explain(far[:5])
     assert not found.found.any()
-    assert all("shortest ways" in told for told in found.status[:, 0])
+    assert all("shortest ways" in told for told in found.statuses[:, 0])

@@ -32,7 +32,7 @@ def model(rows: pd.DataFrame) -> np.ndarray:
 @pytest.mark.slow
 def test_training_makes_more_walks_arrive_in_fewer_steps_and_leaves_what_does_not_matter() -> None:
     untrained, trained = (FastAR(model, steps=steps).fit(ROWS).explain(ROWS[:100]) for steps in (1, 40_000))
-    arrived = [(result.stage[:, 0] == "policy").mean() for result in (untrained, trained)]
+    arrived = [(result.stages[:, 0] == "policy").mean() for result in (untrained, trained)]
     assert arrived[1] >= 0.95 > arrived[0] + 0.1
     assert trained.rows_queried.mean() < 0.5 * untrained.rows_queried.mean()
     changed = (trained.values[:, 0] != trained.start)[trained.found[:, 0]].mean(axis=0)

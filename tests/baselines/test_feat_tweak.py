@@ -64,7 +64,7 @@ def test_failed_tests_are_passed_and_others_left_alone(query: list[float], expec
     space = FeatureSpace.infer(SMALL)
     result = FeatTweak(SMALL_TREE, space).fit(SMALL).explain(pd.DataFrame([query], columns=["x", "y"]))
     assert result.values[0, 0].tolist() == expected
-    assert result.stage.tolist() == [["path"]]
+    assert result.stage.tolist() == ["path"]
 
 
 @pytest.mark.parametrize(("start", "epsilon", "expected"), [(0.0, 0.1, None), (0.0, 9.0, 3.0), (5.0, 9.0, 3.0)])
@@ -109,7 +109,7 @@ def test_a_value_on_the_threshold_is_on_its_left(left: int, start: float, expect
 def test_a_path_that_may_not_be_gone_is_left_out(constraint: dict[str, Any], found: bool) -> None:
     result = explained([1.0, 0.0], FeatureSpace.infer(SMALL.astype(float), **constraint))
     assert result.found.tolist() == [[found]]
-    assert found or result.status[0, 0] == "none was found on the paths of single trees"
+    assert found or result.statuses[0, 0] == "none was found on the paths of single trees"
 
 
 def test_a_path_of_too_many_changes_is_left_out() -> None:

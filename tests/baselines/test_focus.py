@@ -178,7 +178,7 @@ def test_trees_without_a_test_have_no_counterfactuals() -> None:
     model = DecisionTreeClassifier(min_samples_leaf=200).fit(ROWS, TARGETS["two"])
     result = Focus(model, SPACE, iterations=5).fit(ROWS).explain(ROWS[:4])
     assert not result.found.any()
-    assert result.status[0, 0] == "none was found in 5 steps of gradient descent"
+    assert result.statuses[0, 0] == "none was found in 5 steps of gradient descent"
 
 
 @pytest.mark.slow

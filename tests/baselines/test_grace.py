@@ -14,9 +14,9 @@ from sklearn.preprocessing import StandardScaler
 
 from relax_plugin import BlackBox, FeatureSpace, Goal
 from relax_plugin.baselines import grace
+from relax_plugin.baselines.common import Network
 from relax_plugin.baselines.deepfool import DeepFool
 from relax_plugin.baselines.grace import Grace, binned, forward_selection, goal_gradient, symmetric_uncertainty
-from relax_plugin.baselines.neural import Network
 from relax_plugin.errors import InputError, UnsupportedError
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -150,7 +150,7 @@ def test_the_first_k_that_flips_is_taken() -> None:
     found = result.found[:, 0]
     assert (result.sparsity[found, 0] == crossed[found].argmax(axis=1) + 1).all()
     assert len(np.unique(result.sparsity[found, 0])) >= 3
-    assert result.stage[found, 0].tolist() == [f"{int(k)} by gradient" for k in result.sparsity[found, 0]]
+    assert result.stages[found, 0].tolist() == [f"{int(k)} by gradient" for k in result.sparsity[found, 0]]
 
 
 @pytest.mark.slow
@@ -205,7 +205,7 @@ def test_a_feature_without_room_leaves_its_place_to_the_next() -> None:
 def test_no_more_than_max_changes_are_made(most: int) -> None:
     result = Grace(CURVED, max_changes=most).fit(ROWS).explain(ROWS[:60])
     assert np.nanmax(result.sparsity) <= most
-    unsolved = result.status[~result.found]
+    unsolved = result.statuses[~result.found]
     assert all(status.startswith(f"none was found by moving the {most} features") for status in unsolved)
     assert most > 1 or len(unsolved)
 

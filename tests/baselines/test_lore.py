@@ -58,7 +58,7 @@ def problem_of(model: Any, rows: pd.DataFrame, queries: pd.DataFrame, **constrai
 def test_exactly_the_falsified_conditions_are_made_true(query: list[int], expected: list[int]) -> None:
     result = Lore(box).fit(GRID).explain(pd.DataFrame([query], columns=list(GRID)))
     assert result.frame[list(GRID)].to_numpy().tolist() == [expected]
-    assert result.stage.tolist() == [["rule"]]
+    assert result.stage.tolist() == ["rule"]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_falsified_categories_are_changed_with_the_numbers() -> None:
     assert result.frame["town"].tolist()[:2] == ["Rome", "Rome"]
     assert 0.5 <= result.frame["income"][0] < 1.5
     assert len(changes[2]) == 1
-    assert (result.stage[:, 0] == "rule").all()
+    assert (result.stages[:, 0] == "rule").all()
 
 
 def test_the_neighbourhood_has_both_classes_and_stays_near_the_query() -> None:
@@ -153,7 +153,7 @@ def test_a_neighbour_is_offered_when_the_model_denies_every_rule(monkeypatch: py
 def test_further_slots_are_further_rules_then_neighbours() -> None:
     result = Lore(loan, population=400).fit(MIXED).explain(MIXED[:6], n=12)
     for query in range(6):
-        stages = [stage for stage in result.stage[query] if stage]
+        stages = [stage for stage in result.stages[query] if stage]
         assert stages == sorted(stages, reverse=True), "rule before neighbour"
     assert set(result.stage.ravel()) >= {"rule", "neighbour"}
 

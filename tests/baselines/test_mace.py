@@ -112,9 +112,9 @@ def explain(
 def check(result: Counterfactuals, slow: list[float]) -> None:
     told = np.where(result.found[:, 0], result.proximity[:, 0], np.inf)
     assert np.allclose(told, slow, rtol=0, atol=1e-5)
-    assert set(result.stage[result.found]) <= {"optimal", "query"}
+    assert set(result.stages[result.found]) <= {"optimal", "query"}
     proofs = "none was found, and it is proved that none exists within the constraints"
-    said = [text for text in result.status[~result.found] if not text.startswith("no answer can meet the goal")]
+    said = [text for text in result.statuses[~result.found] if not text.startswith("no answer can meet the goal")]
     assert set(said) <= {proofs, "no feature of it may change"}
 
 
@@ -159,7 +159,7 @@ def test_it_agrees_with_the_floor_where_that_is_the_question() -> None:
         most = int(best.changes[row])
         mace = make_explainer("mace", task.model, task.space, max_changes=most, seconds_per_row=60.0)
         result = mace.fit(task.X_train).explain(queries[row : row + 1])
-        assert result.stage[0, 0] == "optimal"
+        assert result.stages[0, 0] == "optimal"
         assert result.sparsity[0, 0] == most
         assert result.proximity[0, 0] == pytest.approx(best.distance[row], abs=1e-5)
 
@@ -170,7 +170,7 @@ def test_out_of_time_the_best_row_known_is_offered_and_not_called_optimal() -> N
     mace = make_explainer("mace", task.model, task.space, seconds_per_row=0.05).fit(task.X_train)
     result = mace.explain(task.X_test[:4])
     assert result.found.all()
-    assert set(result.stage[:, 0]) == {"not proved optimal"}
+    assert set(result.stages[:, 0]) == {"not proved optimal"}
 
 
 def test_out_of_time_without_a_row_is_a_status() -> None:
@@ -179,7 +179,7 @@ def test_out_of_time_without_a_row_is_a_status() -> None:
     mace.training_ = mace.training_[:0]
     result = mace.explain(QUERIES)
     assert not result.found.any()
-    assert set(result.status[:, 0]) == {"none was found within 1e-09 s"}
+    assert set(result.statuses[:, 0]) == {"none was found within 1e-09 s"}
 
 
 @pytest.mark.slow

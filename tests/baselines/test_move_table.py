@@ -1,4 +1,4 @@
-"""Facts about the ranking by a table of mean effects; here the table is written down, so that all is known."""
+"""The table of moves: what a search did on the way to each wanted class, as a ranking; here it is written down."""
 
 from typing import Any
 
@@ -7,14 +7,15 @@ import pandas as pd
 import pytest
 
 from relax_plugin import BlackBox, FeatureSpace, Goal, make_explainer
-from relax_plugin.baselines.move_table import TableRanker
+from relax_plugin.baselines.move_table import FAR, TableRanker
 from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.state import Episodes, Observer
 
 TRAINING = pd.DataFrame({"a": [-1.0, 1.0], "b": [-1.0, 1.0]})
-BOUNDS = {"a": (-4.0, 4.0), "b": (-4.0, 4.0)}
+SPACE = FeatureSpace.infer(TRAINING, continuous=["a", "b"], bounds={"a": (-4.0, 4.0), "b": (-4.0, 4.0)})
+OBSERVER = Observer(SPACE, ActionTable(SPACE), 2, 1.0)
 A_UP, A_DOWN, B_UP, B_DOWN = range(4)
-EFFECTS = np.array([3.0, -3.0, -5.0, 4.0])  # of the four actions on the answer of a regressor
+NEVER = np.full(4, np.nan)
 
 
 def number(rows: Any) -> Any:
@@ -27,63 +28,77 @@ def three_classes(rows: Any) -> Any:
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-def first_ranked(table: Any, model: Any, goal: Goal, start: Any, now: Any = None) -> int:
-    """The action ranked first for one query that has been changed to `now`."""
-    space = FeatureSpace.infer(TRAINING, continuous=["a", "b"], bounds=BOUNDS)
-    regression = model is number
-    blackbox = BlackBox(model, space, "regression" if regression else "classification")
-    values = np.array([start], dtype=float)
-    blackbox.learn(values)
-    bound = goal.bind(blackbox, blackbox.ask(values))
-    episodes = Episodes.begin(values, blackbox.ask(values), bound, space.limits(), 2)
-    if now is not None:
-        episodes.values[:] = now
-        episodes.answer = blackbox.ask(episodes.values)
-    value, extent = TableRanker(table, Observer(space, ActionTable(space), 2, 1.0), regression).rank(episodes)
-    assert (extent == 1).all()
+def starts_of(model: Any, goal: Goal, starts: Any) -> Episodes:
+    blackbox = BlackBox(model, SPACE, "regression" if model is number else "classification")
+    values = np.array(starts, dtype=float)
+    blackbox.learn(np.concatenate([values, [[-4.0, -4.0], [4.0, -4.0], [-4.0, 4.0]]]))
+    answer = blackbox.ask(values)
+    return Episodes.begin(values, answer, goal.bind(blackbox, answer), SPACE.limits(), 2)
+
+
+def first_ranked(count: Any, model: Any, goal: Goal, start: Any = (0, 0)) -> int:
+    ranker = TableRanker(np.array(count, float), np.tile(NEVER, (len(count), 1)), OBSERVER)
+    value, extent = ranker.rank(starts_of(model, goal, [start]))
+    assert (extent == 1).all(), "what was never seen goes all the way"
     return int(value[0].argmax())
+
+
+TO_RAISE, TO_LOWER = [3, 0, 0, 5], [0, 3, 5, 0]
 
 
 @pytest.mark.parametrize(
     ("goal", "action"),
     [
         (Goal.between(5, 9), B_DOWN),
-        (Goal.between(5, np.inf), B_DOWN),
         (Goal.between(-9, -5), B_UP),
-        (Goal.between(-np.inf, -5), B_UP),
+        (Goal.shift(9, direction="up"), B_DOWN),
+        (Goal.shift(9, direction="down"), B_UP),
     ],
 )
-def test_a_number_is_moved_towards_its_range_from_either_side(goal: Goal, action: int) -> None:
-    assert first_ranked(EFFECTS[None, :, None], number, goal, [0, 0]) == action
+def test_an_answer_is_moved_to_its_range_as_it_was_moved_before(goal: Goal, action: int) -> None:
+    assert first_ranked([TO_RAISE, TO_LOWER], number, goal) == action
 
 
-def test_a_shift_begins_with_the_largest_effect_in_either_direction() -> None:
-    assert first_ranked(EFFECTS[None, :, None], number, Goal.shift(9), [0, 0]) == B_UP
+def test_a_shift_in_either_direction_begins_with_what_was_done_most_often() -> None:
+    assert first_ranked([TO_RAISE, [0, 3, 9, 0]], number, Goal.shift(9)) == B_UP
+    assert first_ranked([[3, 0, 0, 9], TO_LOWER], number, Goal.shift(9)) == B_DOWN
 
 
-@pytest.mark.parametrize(("now", "action"), [([1, 0], B_DOWN), ([-1, 0], B_UP)])
-def test_a_shift_goes_on_where_the_answer_has_moved_to(now: list[float], action: int) -> None:
-    assert first_ranked(EFFECTS[None, :, None], number, Goal.shift(9), [0, 0], now) == action
+def test_the_moves_are_those_of_the_wanted_class() -> None:
+    table = [[0, 5, 0, 4], [7, 0, 1, 0], [0, 1, 6, 0]]
+    assert first_ranked(table, three_classes, Goal.to(1)) == A_UP
+    assert first_ranked(table, three_classes, Goal.to(2)) == B_UP
+    assert first_ranked(table, three_classes, Goal.to(0), (4, -4)) == A_DOWN
+    assert first_ranked(table, three_classes, Goal.flip(), (-4, -4)) == A_UP, "of several wanted classes the likeliest"
 
 
-def test_of_classes_the_wanted_one_must_gain_more_than_the_others() -> None:
-    """What raises every score as much changes no label; what lowers the other classes is as good as a rise."""
-    effects = np.array([[5.0, 5.0, 5.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [-3.0, -1.0, -3.0]])
-    table = np.stack([effects, effects[::-1], effects[::-1]])
-    assert first_ranked(table, three_classes, Goal.to(1), [0, 0]) == B_DOWN
-    assert first_ranked(table, three_classes, Goal.to(2), [0, 0]) == B_UP
+def test_an_action_goes_where_it_led() -> None:
+    value = np.array([NEVER, [2.0, np.nan, 1.0, -3.0], NEVER])
+    ranker = TableRanker(np.ones((3, 4)), value, OBSERVER)
+    _, extent = ranker.rank(starts_of(three_classes, Goal.to(1), [[0, 0], [-4, 2]]))
+    assert extent[0].tolist() == [0.5, 1.0, 0.25, 0.75]  # of the way to the bound
+    assert extent[1].tolist() == [0.75, 1.0, 1.0, 5 / 6], "what has come farther already goes all the way"
 
 
-def test_the_table_is_that_of_the_class_which_is_answered_now() -> None:
-    towards = np.array([[0.0, 2.0, 0.0], [0.0, -2.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    table = np.stack([towards, -towards, -towards])
-    assert first_ranked(table, three_classes, Goal.to(1), [0, 0]) == A_UP
-    assert first_ranked(table, three_classes, Goal.to(1), [0, 3]) == A_DOWN
+def test_the_table_counts_what_led_to_each_class_and_how_far() -> None:
+    starts = starts_of(three_classes, Goal.to(1), [[0, 0]] * 4)
+    ends = np.array([[3.0, 0], [2.0, 0], [2.5, -1.0], [0, -2.0]])
+    taught = TableRanker.taught(starts, ends, OBSERVER)
+    assert taught.count.tolist() == [[0, 0, 0, 0], [3, 0, 0, 2], [0, 0, 0, 0]]
+    assert taught.value[1, A_UP] == pytest.approx(np.quantile([3.0, 2.0, 2.5], FAR))
+    assert taught.value[1, B_DOWN] == pytest.approx(np.quantile([-1.0, -2.0], 1 - FAR))
+    assert np.isnan(taught.value[0]).all()
 
 
-def test_the_table_holds_the_mean_effect_of_every_action() -> None:
-    rows = pd.DataFrame({"a": [-1.0, 0.0, 1.0], "b": [0.0, 1.0, -1.0]})
-    space = FeatureSpace.infer(rows, continuous=["a", "b"], bounds=BOUNDS)
-    model = BlackBox(number, space, "regression")
-    made = make_explainer("move-table", model, space, goal=Goal.shift(1.0)).fit(rows)
-    assert made.table_[0, :, 0] == pytest.approx([3 * 4, -3 * 4, -5 * 4, 5 * 4])
+@pytest.mark.parametrize("labels", [False, True])
+def test_what_is_learned_solves_unseen_rows_at_few_evaluations(labels: bool) -> None:
+    rows = np.random.default_rng(0).normal(size=(300, 6))
+
+    def model(some: Any) -> Any:
+        high = 1 / (1 + np.exp(-np.asarray(some)[:, :3].sum(axis=1)))
+        return (high > 0.5).astype(int) if labels else np.column_stack([1 - high, high])
+
+    found = make_explainer("move-table", model).fit(rows[:250]).explain(rows[250:])
+    assert found.found.all()
+    assert (found.stages[found.found] == "ranked").mean() > 0.9
+    assert np.median(found.rows_queried) <= 40

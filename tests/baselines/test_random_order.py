@@ -20,18 +20,24 @@ def made(**options: object):
     return make_explainer("random-order", one_sided, FeatureSpace.infer(ROWS), **options).fit(ROWS[:100])
 
 
-def test_it_finds_by_search_alone_within_its_rows() -> None:
-    result = made(fallback=False).explain(ROWS[100:])
-    assert result.found.all()
-    assert (result.rows_queried <= 40).all()
+@pytest.mark.parametrize("limit", [5, 12, 40])
+def test_a_query_costs_no_more_than_it_may(limit: int) -> None:
+    result = made(max_queries=limit).explain(ROWS[100:])
+    assert (result.rows_queried <= limit).all()
+    assert result.found.mean() >= {5: 0.0, 12: 0.5, 40: 1.0}[limit]
+
+
+def test_without_a_limit_all_are_solved() -> None:
+    assert made().explain(ROWS[100:]).found.all()
 
 
 def test_another_seed_is_another_order() -> None:
-    first, again, other = (made(seed=seed).explain(ROWS[100:]).values for seed in (0, 0, 1))
+    first, again, other = (made(seed=seed, max_queries=15).explain(ROWS[100:]).values for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
 
 
-def test_its_options_are_those_of_every_search() -> None:
-    with pytest.raises(InputError, match="rows_per_instance is 1"):
-        made(rows_per_instance=1)
+@pytest.mark.parametrize("limit", [1, 2.5, 10**10, "40", True])
+def test_a_wrong_limit_is_refused_by_a_sentence(limit: object) -> None:
+    with pytest.raises(InputError, match=r"^max_queries is .* must be .*\.$"):
+        made(max_queries=limit)

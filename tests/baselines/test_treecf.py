@@ -59,7 +59,7 @@ def test_what_the_exact_search_proves_is_as_near_as_the_optimum_of_mace() -> Non
     mace = make_explainer("mace", FOREST).fit(ROWS).explain(queries)
     assert exact.found.all() and mace.found.all()
     away = [result.space.distance(result.values[:, 0], result.start) for result in (exact, mace)]
-    proved = exact.stage[:, 0] == "treecf, optimal"
+    proved = exact.stages[:, 0] == "treecf, optimal"
     assert proved.any()
     np.testing.assert_allclose(away[0][proved], away[1][proved], atol=1e-3)
 

@@ -282,6 +282,98 @@ def test_another_model_is_refused() -> None:
     assert check(told, model).proved
 
 
+def test_a_distance_is_compared_relative_to_its_size() -> None:
+    """With scales so large that every distance is next to nothing, no distance is the nearest all the same."""
+    model, told = certificate()
+    wrong = copy.deepcopy(told)
+    wrong["space"]["features"]["scale"] = {"all": 1e15}
+    wrong |= {"claim": "closest", "distance": 0.0}
+    wrong["word"] = f"{told['word'].replace('fewest', 'closest', 1)}, and none that changes 2 features is closer"
+    with pytest.raises(CertificateError, match=r"the distance of the answer is .*, but 0\.0 is told"):
+        check(resealed(wrong), model)
+
+
+def test_a_model_of_tiny_numbers_is_told_from_another_one() -> None:
+    numbers = 1e-9 * WHOLE["a"]
+    models = [RandomForestRegressor(5, max_depth=4, random_state=seed).fit(WHOLE, numbers) for seed in (0, 1)]
+    told = make_explainer("greedy", models[0], goal=Goal.shift(2e-9)).fit(WHOLE).explain(WHOLE[:1]).certificate(0)
+    assert check(told, models[0]).claim == told["claim"]
+    with pytest.raises(CertificateError, match="the model is another one"):
+        check(told, models[1])
+
+
+@cache
+def impossible() -> tuple[Any, dict[str, Any]]:
+    """A forest and a certificate that no change of `d` is enough."""
+    model = forest()
+    explainer = make_explainer("greedy", model).fit(WHOLE)
+    certified = certify(explainer.explain(WHOLE[:8], vary=["d"]), explainer)
+    told = certified.certificate(int(np.argmin(certified.found[:, 0])))
+    assert told["claim"] == "impossible"
+    return model, told
+
+
+@pytest.mark.parametrize(
+    ("asked", "match"),
+    [
+        ({"max_changes": -1}, "max_changes is -1"),
+        ({"max_changes": 0}, "max_changes is 0"),
+        ({"max_changes": True}, "max_changes is True"),
+        ({"max_changes": 1.5}, r"max_changes is 1\.5"),
+        ({"vary": ["nobody"]}, "vary .*'nobody'"),
+        ({"immutable": ["nobody"]}, "immutable .*'nobody'"),
+        ({"increase_only": ["nobody"]}, "increase_only .*'nobody'"),
+        ({"bounds": [["nobody", [0, 1]]]}, "bounds .*'nobody'"),
+        ({"bounds": [["d", [5, 1]]]}, "give finite low <= high"),
+        ({"bounds": [["d", [[5], [1]]]]}, "'d'"),
+        ({"increase_only": ["d"], "decrease_only": ["d"]}, "both increase_only and decrease_only"),
+        ({"objective": "none"}, "objective is 'none'"),
+        ({"plausible": "maybe"}, "plausible is 'maybe'"),
+        ({"further_models": -1}, "further_models is -1"),
+    ],
+    ids=str,
+)
+def test_constraints_that_no_call_could_have_had_are_refused(asked: dict[str, Any], match: str) -> None:
+    model, told = impossible()
+    with pytest.raises(CertificateError, match=match):
+        check(breaking(told, asked=asked), model)
+
+
+def test_a_limit_of_changes_beyond_the_number_of_features_costs_no_time() -> None:
+    model, told = impossible()
+    checked = check(breaking(told, asked={**told["asked"], "max_changes": 10**9}), model)
+    assert checked.proved and checked.rows == check(told, model).rows
+
+
+def not_by_w(model: Any) -> dict[str, Any]:
+    """A certificate that no change of `w` is enough, whoever could have proved it."""
+    result = make_explainer("greedy", model).fit(SMOOTH).explain(SMOOTH[:20], vary=["w"])
+    told = next(one for one in map(result.certificate, range(20)) if one["claim"] == "not found")
+    word = "proved impossible: no counterfactual exists within the limits"
+    return resealed({**told, "claim": "impossible", "word": word})
+
+
+def test_thresholds_of_a_model_with_a_method_of_its_own_prove_nothing() -> None:
+    model = RandomForestClassifier(5, max_depth=3, random_state=0).fit(SMOOTH, SMOOTH["u"] + SMOOTH["v"] > 0)
+    told = not_by_w(model)
+    assert check(told, model).proved
+    model.predict = lambda cells: RandomForestClassifier.predict(model, cells)
+    checked = check(told, model)
+    assert not checked.proved and any("only recorded" in line for line in checked.checks)
+
+
+def test_thresholds_that_are_not_all_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = RandomForestClassifier(5, max_depth=3, random_state=0).fit(SMOOTH, SMOOTH["u"] + SMOOTH["v"] > 0)
+    real = RandomForestClassifier.predict
+
+    def predict(self: Any, cells: Any) -> Any:
+        return real(self, cells) ^ (np.asarray(cells)[:, 0] % 0.1 < 0.01)
+
+    monkeypatch.setattr(RandomForestClassifier, "predict", predict)
+    checked = check(not_by_w(model), model)
+    assert not checked.proved and any("only recorded" in line for line in checked.checks)
+
+
 def test_a_tie_of_a_forest_goes_where_predict_sends_it() -> None:
     """Of two trees that disagree `predict` takes the first class; so many a half is no answer of the second."""
     rows = pd.DataFrame({"a": np.arange(40) % 10, "b": np.arange(40) // 4})

@@ -59,7 +59,8 @@ def there_is_one(name: str, row: int, goal: Goal, most: int) -> bool:
 def shown(name: str, row: int, goal: Goal, most: int, space: FeatureSpace = SPACE) -> str | None:
     before = Native(model(name), "auto").ask(ROWS.iloc[[row]])
     start = space.values(ROWS.iloc[[row]])[0]
-    return out_of_reach(model(name), space, allowed_of(space, None), start, goal, before, most)
+    native = Native(model(name), "auto")
+    return out_of_reach(native, model(name), space, allowed_of(space, None), start, goal, before, most)
 
 
 @pytest.mark.slow

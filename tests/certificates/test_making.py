@@ -14,7 +14,7 @@ from relax_plugin import Counterfactuals, FeatureSpace, Goal, make_explainer
 from relax_plugin.certificates.spaces import space_from_plain, space_to_plain
 from relax_plugin.certificates.words import CLAIMS, checksum
 from relax_plugin.datasets import load
-from relax_plugin.errors import GoalError, InputError, NotFittedError
+from relax_plugin.errors import GoalError, InputError, ModelError, NotFittedError
 from relax_plugin.trees.floor import certify
 
 RNG = np.random.default_rng(0)
@@ -144,3 +144,18 @@ def test_a_space_in_few_letters_is_the_same_space() -> None:
         assert one.scale == pytest.approx(other.scale, rel=1e-10)
     one = FeatureSpace.infer(frame[["a"]])
     assert space_from_plain(space_to_plain(one), []).names == ["a"]
+
+
+def test_a_model_that_refuses_rows_of_the_space_is_told_why_there_is_no_certificate() -> None:
+    rows = pd.DataFrame(np.random.default_rng(0).integers(0, 10, (200, 2)), columns=["a", "b"])
+    rows = rows[rows.sum(axis=1) < 12]
+
+    def model(asked: Any) -> Any:
+        if (asked.sum(axis=1) >= 12).any():
+            raise ValueError("out of the domain")
+        return np.where(asked["a"] > asked["b"], "yes", "no")
+
+    result = make_explainer("nearest-ct", model, FeatureSpace.infer(rows)).fit(rows).explain(rows[:3])
+    assert result.found.all()
+    with pytest.raises(ModelError, match=r"48 rows drawn from the feature space, .* ValueError: out of the domain\. "):
+        result.certificate(0)

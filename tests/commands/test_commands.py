@@ -150,10 +150,10 @@ def test_budgets_vary_the_methods_that_have_one() -> None:
     varied = with_budgets(["greedy", "move-table", "relax-global:effort=search"], [10, 40])
     assert varied == [
         "greedy",
-        "move-table:rows_per_instance=10",
-        "move-table:rows_per_instance=40",
-        "relax-global:effort=search,rows_per_instance=10",
-        "relax-global:effort=search,rows_per_instance=40",
+        "move-table:max_queries=10",
+        "move-table:max_queries=40",
+        "relax-global:effort=search,max_queries=10",
+        "relax-global:effort=search,max_queries=40",
     ]
 
 

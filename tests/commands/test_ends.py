@@ -13,9 +13,9 @@ import psutil
 import pytest
 from reference.saved_models import Leaving, Misbehaving, write_files
 
+from benchmarks.reproduction.models import COLUMNS
 from relax_plugin.cli import main
 from relax_plugin.evaluation.store import Cache
-from relax_plugin.reproduction.models import COLUMNS
 
 TESTS = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-m", "relax_plugin.cli"]

@@ -200,6 +200,16 @@ def test_shift_and_between_are_goals_of_regressors(explained):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "said", [[], ["--immutable", "age (years)"], ["--vary", "income"], ["--bounds", "income=100:900"]]
+)
+def test_that_nothing_is_fixed_is_said_once(run, said):
+    done = run("--rows", "0", "--method", "greedy", *said)
+    assert done.code in (0, 1)
+    assert done.err.count("No feature is fixed: each may change in either direction. --immutable, ") == (not said)
+
+
+@pytest.mark.slow
 def test_n_asks_for_several(explained):
     found, _ = explained("-n", "3")
     assert found.groupby("query_id").size().max() == 3
@@ -279,7 +289,7 @@ def test_method_option_and_seed_count(run):
     assert run(*rows, "--option", "quantiles=3").out == run(*rows, method="greedy:quantiles=3").out != default
     assert run(*rows, "--option", "quantiles=3", "refined=False").out != run(*rows, "--option", "quantiles=3").out
     assert run(*rows, method="nearest-ct").out != default
-    by_chance = {"method": "random-order:rows_per_instance=8"}
+    by_chance = {"method": "random-order:max_queries=15"}
     several = [*ROWS, "--json"]
     first = run(*several, **by_chance).out
     assert run(*several, "--seed", "1", **by_chance).out != first == run(*several, **by_chance).out
@@ -308,23 +318,24 @@ def test_json_file_and_page_hold_the_result_and_leave_nothing_else(run, tmp_path
     assert all(sentence.split(": if ")[1] in page for sentence in done.out.splitlines() if sentence.startswith("Row"))
 
 
-def test_a_run_that_fails_writes_nothing(run, folder, tmp_path):
+def test_a_query_that_the_model_refuses_has_a_status_and_the_others_are_answered(run, folder, tmp_path):
     rows = pd.read_csv(folder / "train.csv").drop(columns="approved").head(3)
     rows.assign(town=["Rome", "Oslo", "Paris"]).to_csv(tmp_path / "queries.csv", index=False)
+    done = run("--queries", str(tmp_path / "queries.csv"), "--output", str(tmp_path / "out.json"))
+    assert done.code == 1 and "Feature 'town' is 'Paris' in row 2, but the training data has only" in done.err
+    assert "raised ValueError: Found unknown categories ['Paris']" in done.out
+    assert "2 of 3 rows have a counterfactual" in done.out
+
+
+def test_a_run_that_fails_writes_nothing(run, folder, tmp_path):
+    """The model refuses every row of training, which is quoted."""
+    pd.read_csv(folder / "train.csv").assign(town="Paris").to_csv(tmp_path / "train.csv", index=False)
     (tmp_path / "out.csv").write_text("kept")
     options = ["--output", str(tmp_path / "out.csv"), "--html", str(tmp_path / "page.html")]
-    done = run("--queries", str(tmp_path / "queries.csv"), *options)
-    assert done.code == 2 and "Feature 'town' is 'Paris' in row 2, but the training data has only" in done.err
-    assert "the model raised ValueError" in done.err
+    done = run(*options, training=str(tmp_path / "train.csv"))
+    assert done.code == 2 and "it raised ValueError: Found unknown categories ['Paris']" in done.err
     assert (tmp_path / "out.csv").read_text() == "kept"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "queries.csv"]
-
-
-def test_a_model_that_raises_is_quoted_and_nothing_is_written(run, folder, tmp_path):
-    pd.read_csv(folder / "train.csv").assign(town="Paris").to_csv(tmp_path / "train.csv", index=False)
-    done = run("--output", str(tmp_path / "out.json"), training=str(tmp_path / "train.csv"))
-    assert done.code == 2 and "the model raised ValueError" in done.err and "Paris" in done.err
-    assert [path.name for path in tmp_path.iterdir()] == ["train.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "train.csv"]
 
 
 @pytest.mark.slow

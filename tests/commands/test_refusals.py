@@ -1,6 +1,5 @@
 """Refusals of the commands: at once, before anything heavy is imported, and before a model's file is unpickled."""
 
-import inspect
 import json
 import os
 import subprocess
@@ -10,11 +9,11 @@ from pathlib import Path
 import pytest
 from reference.saved_models import write_files
 
+from benchmarks.figures.command import WHAT
+from benchmarks.figures.measurements import MEASUREMENTS
 from relax_plugin.cli import main
-from relax_plugin.commands import figures, play
-from relax_plugin.evaluation.measurements import MEASUREMENTS
+from relax_plugin.commands import play
 from relax_plugin.evaluation.toy import MODELS
-from relax_plugin.registry import BUILT_IN, explainer_class, option_names
 
 HEAVY = ("torch", "sklearn", "scipy", "pandas", "matplotlib", "joblib")
 
@@ -25,8 +24,6 @@ REFUSED = [
     ["banch"],
     ["bench", "--tsaks", "sonar/mlp"],
     ["bench", "--methods", "gredy"],
-    ["bench", "--methods", "relax-global:efort=policy"],
-    ["bench", "--methods", "move-table:rows=3"],
     ["bench", "--tasks", "xx"],
     ["bench", "--budgets", "0"],
     ["bench", "--n", "0"],
@@ -65,7 +62,6 @@ REFUSED = [
     ["demo", "--seed", "9" * 20],
     ["play", "--seed", "9" * 20],
     [*EXPLAIN, "--method", "gredy"],
-    [*EXPLAIN, "--option", "efort=policy"],
     [*EXPLAIN, "--target", "aproved"],
     [*EXPLAIN, "--immutable", "zz"],
     [*EXPLAIN, "--vary", "income", "--immutable", "income"],
@@ -96,6 +92,11 @@ REFUSED = [
     [*EXPLAIN, "--task", "regression", "--to", "yes"],
     [*EXPLAIN, "--output", "out.txt"],
     [*EXPLAIN, "--queries", "nofile.csv"],
+]
+
+WITH_OPTIONS = [
+    ["bench", "--methods", "move-table:rows=3"],
+    [*EXPLAIN, "--method", "greedy", "--option", "quantils=3"],
 ]
 
 WATCHED = """
@@ -130,12 +131,15 @@ def test_a_refused_command_imports_nothing_heavy(folder: Path) -> None:
         assert (code, imported) == (0 if "--help" in command else 2, []), command
 
 
-def test_the_list_of_methods_and_tasks_imports_nothing_heavy(folder: Path) -> None:
+@pytest.mark.slow
+def test_options_are_refused_without_torch_where_their_method_needs_none(folder: Path) -> None:
     told = subprocess.run(
-        [sys.executable, "-c", WATCHED, json.dumps([[["list"]], HEAVY])], cwd=folder, capture_output=True, text=True
+        [sys.executable, "-c", WATCHED, json.dumps([WITH_OPTIONS, ["torch"]])],
+        cwd=folder,
+        capture_output=True,
+        text=True,
     )
-    assert json.loads(told.stdout.splitlines()[-1]) == [[0, []]]
-    assert all(name in told.stdout for name in (*BUILT_IN, "german/rf"))
+    assert json.loads(told.stdout.splitlines()[-1]) == [[2, []]] * len(WITH_OPTIONS), told.stderr
 
 
 @pytest.mark.slow
@@ -148,15 +152,8 @@ def test_fetching_is_refused_without_torch(folder: Path) -> None:
     assert json.loads(told.stdout.splitlines()[-1]) == [[2, []], [2, []]], told.stderr
 
 
-def test_options_are_read_off_the_source_as_the_class_has_them() -> None:
-    for name in BUILT_IN:
-        explainer, preset = explainer_class(name)
-        parameters = inspect.signature(explainer).parameters
-        assert option_names(name) == [key for key in parameters if key not in ("model", "space", *preset)], name
-
-
 def test_what_a_command_knows_without_importing_is_what_there_is() -> None:
-    assert tuple(MEASUREMENTS) == figures.WHAT
+    assert tuple(MEASUREMENTS) == WHAT
     assert tuple(MODELS) == play.MODELS
 
 

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relax_plugin.commands.text_table import displayed, printable, terminal_width, text_table, wrapped
+from relax_plugin.commands.text_table import displayed, terminal_width, text_table, wrapped
+from relax_plugin.formatting import printable
 
 HEADS = ["task", "method", "validity", "L0", "L1", "model rows", "seconds"]
-LONG = "relax-global:effort=search,rows_per_instance=160,config.training=model"
+LONG = "relax-global:effort=search,max_queries=160,config.training=model"
 LINES = [
     ["breast_cancer/rf", "greedy", "0.987 ± 0.012", "1.23 ± 0.04", "1.85 ± 0.10", "3,456", "12.3"],
     ["breast_cancer/rf", LONG, "1.000 ± 0.000", "12.34 ± 0.04", "11.85 ± 0.10", "12", "1,234.5"],

@@ -8,9 +8,12 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OrdinalEncoder
 
-from relax_plugin import make_explainer
+from relax_plugin import FeatureSpace, make_explainer
 from relax_plugin.certificates.words import checksum
 from relax_plugin.cli import main
 from relax_plugin.trees.floor import certify
@@ -43,8 +46,17 @@ def test_a_certificate_that_holds_is_told_with_all_that_was_looked_at(files: Any
     certificate, model, told = files
     code, out, _ = said(capsys, certificate, "--model", model)
     assert code == 0
-    assert out.startswith(told["word"].capitalize()[:6])
     assert "put to the model's own predict" in out
+    parts = ["Query\n", "Counterfactual\n", "Goal\n", "Constraints\n", "Claim\n", "Checks\n", "Verdict\n"]
+    assert sorted(parts, key=out.index) == parts
+    query = dict(zip("abcd", told["query"], strict=True))
+    assert all(f"  {name!r} = {cell}\n" in out.partition("Counterfactual")[0] for name, cell in query.items())
+    for name, cell in told["answer"]:
+        assert f"  {name!r} = {cell} instead of {query[name]}\n" in out
+    assert "  another class\n" in out and "  at most 4 of 4 features change\n" in out
+    assert "  'a': from 0.0 to 8.0 in steps of 1.0\n" in out
+    assert f"  {told['word']}\n" in out
+    assert "the certificate holds: all of it was checked again" in out
     code, out, _ = said(capsys, certificate, "--model", model, "--json")
     assert code == 0
     assert json.loads(out)["claim"] == told["claim"]
@@ -54,7 +66,7 @@ def test_a_proof_that_is_only_recorded_has_an_exit_code_of_its_own(files: Any, c
     certificate, model, _ = files
     code, out, _ = said(capsys, certificate, "--model", model, "--rows", 2)
     assert code == 1
-    assert "only recorded" in out
+    assert "the certificate holds: the proof is only recorded, not checked again" in out
 
 
 def test_one_altered_digit_is_refused_before_the_model_is_loaded(files: Any, capsys: Any, tmp_path: Path) -> None:
@@ -85,3 +97,19 @@ def test_another_model_and_what_is_no_certificate_are_refused(files: Any, capsys
         code, _, err = said(capsys, tmp_path / name, "--model", model)
         assert code == 2
         assert told in err
+
+
+def test_escape_sequences_and_line_breaks_of_a_table_are_printed_escaped(capsys: Any, tmp_path: Path) -> None:
+    odd = "a\x1b]0;pwned\x07"
+    rows = ROWS.set_axis([odd, "b", "c", "d"], axis=1).assign(kind=np.where(ROWS["d"] > 4, "\x1b[2J\nquery", "other"))
+    rows["total"] = rows[odd] + rows["b"]
+    encoded = make_column_transformer((OrdinalEncoder(), ["kind"]), remainder="passthrough")
+    model = make_pipeline(encoded, RandomForestClassifier(10, random_state=0)).fit(rows, LABELS)
+    space = FeatureSpace.infer(rows, derived={"total": f"`{odd}` + b"}, rules=[f"`{odd}` >= 0"])
+    result = make_explainer("greedy", model, space).fit(rows).explain(rows[:10])
+    (tmp_path / "certificate.json").write_text(json.dumps(result.certificate(int(result.found.argmax()))))
+    joblib.dump(model, tmp_path / "model.joblib")
+    code, out, err = said(capsys, tmp_path / "certificate.json", "--model", tmp_path / "model.joblib")
+    assert code in (0, 1), err
+    assert "column 'total' is computed: `a\\x1b]0;pwned\\x07` + b" in out and "'\\x1b[2J\\nquery'" in out
+    assert all(line.isprintable() for line in out.splitlines()) and out.splitlines().count("Verdict") == 1

@@ -12,7 +12,7 @@ from relax_plugin.commands.report import TABLES
 from relax_plugin.commands.text_table import displayed
 
 ROOT = Path(__file__).parents[2]
-LONG = "surrogate-search:rows_per_instance=160,rescue_rows=1000,fallback=True"
+LONG = "surrogate-search:max_queries=160,query_budget=1000,objective=sparse"
 BENCH = ["--tasks", "breast_cancer/leaves8", "boston/mlp-0.4", "--methods", "greedy:quantiles=3", LONG, "deepfool"]
 WIDTHS = (80, 120)
 PAGES = ("The page:", "Rows:", "The report:")  # addresses stay whole, to be copied

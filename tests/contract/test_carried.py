@@ -248,3 +248,24 @@ def test_a_saved_agent_with_carried_columns_answers_as_before(tmp_path: Any) -> 
     explainer.save(tmp_path / "agent.safetensors")
     again = type(explainer).load(tmp_path / "agent.safetensors", model=rich_model)
     pd.testing.assert_frame_equal(again.explain(RICH[:6]).frame, expected.frame)
+
+
+class Model:
+    classes_ = np.array([0, 1])
+
+    def predict_proba(self, rows: pd.DataFrame) -> Any:
+        chance = 1 / (1 + np.exp(5 - rows["x"].to_numpy()))
+        return np.column_stack([1 - chance, chance])
+
+    def predict(self, rows: pd.DataFrame) -> Any:
+        return self.predict_proba(rows).argmax(axis=1)
+
+
+def test_many_unseen_categories_are_counted_and_the_row_is_named_once() -> None:
+    rows = pd.DataFrame({"x": np.arange(60) / 4, "town": [f"town {place:02}" for place in range(30)] * 2})
+    explainer = make_explainer("greedy", Model()).fit(rows)
+    queries = pd.DataFrame({"x": [1.0, 2.0, 3.0], "town": ["town 01", "Paris", "Lyon"]}, index=["p", "q", "r"])
+    with pytest.warns(UserWarning, match=r"'town' is 'Paris' in row 'q' \(position 1\) and has 1 more unseen") as told:
+        explainer.explain(queries)
+    said = str(told[0].message)
+    assert "'town 07'] and 22 more. It reaches the model as it is." in said and "town 08" not in said

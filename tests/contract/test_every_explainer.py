@@ -224,7 +224,7 @@ def check_deliveries(result: Counterfactuals, queries: pd.DataFrame) -> pd.DataF
         assert (delivered[name][~same].to_numpy() != original[name][~same].to_numpy()).all()
     assert (result.rows_queried > 0).all()
     for query, slot in np.argwhere(~result.found):
-        assert result.status[query, slot] not in ("", "found")
+        assert result.statuses[query, slot] not in ("", "found")
     return frame
 
 
@@ -391,16 +391,19 @@ def test_bad_rows_are_refused(name: str) -> None:
     explainer = on_mixed(name)
     missing = MIXED[:3].copy()
     missing.loc["row 1", "amount"] = np.nan
-    with pytest.raises(ModelError, match="nan"):  # what this model makes of it
-        explainer.explain(missing)
+    answered = explainer.explain(MIXED[:3])
+    found = explainer.explain(missing)  # the model answers NaN: this query has a status, the others are as without it
+    assert not found.found[1, 0] and "it answered [nan" in found.statuses[1, 0].lower()
+    assert (found.found[[0, 2]] == answered.found[[0, 2]]).all()
     infinite = MIXED[:3].copy()
     infinite.loc["row 2", "rate"] = np.inf
     with pytest.raises(InputError, match="'rate' is inf in row 2"):
         explainer.explain(infinite)
     unseen = MIXED[:3].copy()
     unseen.loc["row 1", "town"] = "Paris"
-    with pytest.warns(UserWarning, match="'Paris' in row 1"), pytest.raises(ModelError, match="nan"):
-        explainer.explain(unseen)
+    with pytest.warns(UserWarning, match="'Paris' in row 'row 1'"):
+        found = explainer.explain(unseen)
+    assert not found.found[1, 0] and "it answered [nan" in found.statuses[1, 0].lower()
     with pytest.raises(ColumnError, match="'age' is missing"):
         explainer.explain(MIXED[:3].drop(columns="age"))
     with pytest.raises(ColumnError, match="'more' is not a feature"):
@@ -424,10 +427,8 @@ def test_bad_constraints_at_the_call_are_refused(name: str) -> None:
 
 @every_explainer
 def test_bad_training_rows_are_refused(name: str) -> None:
-    missing = MIXED.copy()
-    missing.loc["row 1", "amount"] = np.nan
-    with pytest.raises(ModelError, match="nan"):
-        make(name, mixed_model).fit(missing)
+    with pytest.raises(ModelError, match="refuses training row"):
+        make(name, lambda rows: np.full((len(rows), 2), np.nan)).fit(MIXED[["amount"]])
     with pytest.raises(InputError, match="no training rows"):
         make(name, mixed_model).fit(MIXED[:0])
     with pytest.raises(InputError, match="max_changes"):
@@ -441,11 +442,26 @@ def test_explain_before_fit_is_refused(name: str) -> None:
 
 
 @every_explainer
+def test_the_goal_of_a_regressor_may_come_with_explain(name: str) -> None:
+    regressor = BlackBox(amount, task="regression")
+    explainer = fit(make(name, regressor), NUMBERS)
+    goal = Goal.shift(float(np.std(amount(NUMBERS))) / 4)
+    result = explainer.explain(NUMBERS[:10], goal=goal)
+    assert result.found.any() and result.asked.goal == goal
+    moved = np.abs(result.after[:, 0].astype(float) - result.before.astype(float))
+    assert (moved >= goal.delta)[result.found[:, 0]].all()
+    with pytest.raises(GoalError, match="a regressor needs a goal: pass goal="):
+        explainer.explain(NUMBERS[:3])
+    assert explainer.set_params(goal=goal).explain(NUMBERS[:10]).found.any()
+
+
+@every_explainer
 def test_a_wrong_goal_is_refused(name: str) -> None:
     with pytest.raises(GoalError, match=r"Goal\.flip or Goal\.to"):
         fit(make(name, three_classes, goal=Goal.shift(1)), NUMBERS)
+    regressor = BlackBox(amount, task="regression")
     with pytest.raises((GoalError, UnsupportedError), match=r"a regressor needs a goal|explains classification only"):
-        make(name, BlackBox(amount, task="regression")).fit(NUMBERS)
+        make(name, regressor).fit(NUMBERS).explain(NUMBERS[:3])
     explainer = on_three_classes(name)
     with pytest.raises(GoalError, match="no class 9"):
         explainer.explain(NUMBERS[:3], goal=Goal.to(9))
@@ -542,7 +558,7 @@ def test_a_class_is_made_likelier_whichever_wins(name: str) -> None:
     possible = before + 0.15 <= 1.0
     assert result.found[possible, 0].mean() >= 0.6
     assert (three_classes(frame[list(queries)])[:, 0] >= before[frame["query_id"]] + 0.15 - 1e-12).all()
-    assert not (result.status[possible] == "the query meets the goal already").any()
+    assert not (result.statuses[possible] == "the query meets the goal already").any()
 
 
 @every_explainer
@@ -552,7 +568,7 @@ def test_a_class_that_cannot_become_so_much_likelier_costs_no_search(name: str) 
     check_deliveries(result, queries)
     impossible = three_classes(queries)[:, 0] + 0.999 > 1.0
     assert impossible.any() and not result.found[impossible].any()
-    assert all("no answer can meet the goal: the probability of 0" in text for text in result.status[impossible, 0])
+    assert all("no answer can meet the goal: the probability of 0" in text for text in result.statuses[impossible, 0])
     assert (result.rows_queried[impossible] <= 2).all()
 
 
@@ -686,7 +702,7 @@ def test_a_constant_model_has_no_counterfactuals_and_that_is_said(name: str) -> 
 
     result = fit(make(name, constant), NUMBERS).explain(NUMBERS[:4], n=2)
     assert not result.found.any()
-    assert all("none was found" in status for status in result.status[:, 0])
+    assert all("none was found" in status for status in result.statuses[:, 0])
     assert all("no counterfactual" in sentence for sentence in result.sentences())
     assert len(result.frame) == 0
 
@@ -700,7 +716,7 @@ def test_a_goal_that_is_met_already_costs_no_change(name: str) -> None:
     frame = check_deliveries(result, queries)
     assert result.found[already].tolist() == [[True, False]] * int(already.sum())
     assert (result.values[already, 0] == result.start[already]).all()
-    assert all("already" in status for status in result.status[already, 0])
+    assert all("already" in status for status in result.statuses[already, 0])
     assert (three_classes(frame[list(queries)]).argmax(axis=1) == 1).all()
 
 

@@ -66,7 +66,7 @@ def test_what_is_found_is_sound_or_the_method_says_why_it_is_skipped(
     found = explained(name, table, plausible=plausible)
     assert table.broken(found) == []
     assert found.found[:, 0].sum() >= (9 if plausible else 10)
-    assert (found.status[~found.found] != "").all()
+    assert (found.statuses[~found.found] != "").all()
     if plausible:
         assert found.plausibility["plausible"][found.found[:, 0]].all()
 

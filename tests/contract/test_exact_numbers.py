@@ -228,7 +228,7 @@ def test_a_column_of_lists_is_carried_and_a_list_among_categories_is_named():
     space = FeatureSpace.infer(pd.DataFrame({"tags": pd.Series(["a", "b"], dtype=object), "a": [1, 2]}))
     with pytest.raises(UnknownCategoryError, match=r"feature 'tags' is \['a'\] in row 0, but"):
         space.values(rows)
-    with pytest.warns(UserWarning, match=r"feature 'tags' is \['a'\] in row 0, but"):
+    with pytest.warns(UserWarning, match=r"feature 'tags' is \['a'\] in row 0 and has 1 more unseen category, but"):
         known, values = space.taking_in(rows)
     assert known.restore(values, rows)["tags"].tolist() == [["a"], ["b", "c"]]
 

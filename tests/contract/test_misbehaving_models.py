@@ -110,7 +110,7 @@ def test_a_model_that_changes_its_mind_is_worth_a_warning_and_misses_are_said():
         explainer = make_explainer("greedy", Random()).fit(ROWS)
     result = explainer.explain(ROWS[:60])
     assert 0 < result.found.sum() < 60
-    said = {status for status, found in zip(result.status[:, 0], result.found[:, 0], strict=True) if not found}
+    said = {status for status, found in zip(result.statuses[:, 0], result.found[:, 0], strict=True) if not found}
     assert "the model's own answer to the row that was proposed misses the goal" in said
 
 
@@ -138,9 +138,12 @@ def raise_(error):
 @pytest.mark.parametrize(
     ("act", "sentence"),
     [
-        (lambda answer: raise_(KeyError("age")), "the model raised KeyError on a batch of 24 rows"),
-        (lambda answer: sys.exit(3), "the model raised SystemExit on a batch of 24 rows"),
-        (lambda answer: answer * np.nan, r"the model answered \[nan nan\] for row 0"),
+        (
+            lambda answer: raise_(KeyError("age")),
+            "the model refuses row 0 and a training row that it answered in fit: it raised KeyError: 'age'",
+        ),
+        (lambda answer: sys.exit(3), "the model refuses row 0 and a training row .*: it raised SystemExit: 3"),
+        (lambda answer: answer * np.nan, r"the model refuses row 0 and a training row .*: it answered \[nan nan\]"),
         (lambda answer: answer[:-1], r"the model answered shape \(23, 2\) to 24 rows"),
         (lambda answer: answer[:, :1], r"the model answered scores of shape \(24, 1\), but has 2 classes"),
         (lambda answer: None, "one answer a row is needed"),
@@ -250,11 +253,6 @@ def test_a_label_in_place_of_a_goal_is_refused():
         explainer.explain(ROWS[:2], goal=0)
 
 
-def test_labels_in_fit_are_said_to_be_not_needed():
-    with pytest.raises(InputError, match="fit needs no labels"):
-        make_explainer("greedy", Honest()).fit(ROWS, Honest().predict(ROWS))
-
-
 # torch modules are switched between training and evaluation.
 
 
@@ -291,7 +289,7 @@ def test_an_interrupted_fit_leaves_nothing_half(monkeypatch):
         raise KeyboardInterrupt
 
     explainer = ReLAX(Honest(), config=TINY, progress=False)
-    monkeypatch.setattr("relax_plugin.agent.explainer.draw_starts", interrupted)
+    monkeypatch.setattr("relax_plugin.agent.starts.draw_starts", interrupted)
     with pytest.raises(KeyboardInterrupt):
         explainer.fit(ROWS)
     assert [name for name in vars(explainer) if name.endswith("_")] == []
@@ -300,7 +298,7 @@ def test_an_interrupted_fit_leaves_nothing_half(monkeypatch):
     monkeypatch.undo()
     expected = explainer.fit(ROWS).explain(ROWS[:10])
     kept = dict(vars(explainer))
-    monkeypatch.setattr("relax_plugin.agent.explainer.draw_starts", interrupted)
+    monkeypatch.setattr("relax_plugin.agent.starts.draw_starts", interrupted)
     with pytest.raises(KeyboardInterrupt):
         explainer.fit(ROWS.assign(e=1.0 * np.arange(len(ROWS))))
     assert vars(explainer) == kept, "a refit that was interrupted leaves the old fit"

@@ -195,11 +195,14 @@ def test_an_imputer_in_the_pipeline_gets_the_gaps() -> None:
 
 def test_a_model_that_refuses_missing_numbers_is_quoted() -> None:
     model = LogisticRegression().fit(NUMBERS, GRANTED)
-    with pytest.raises(ModelError, match="Input X contains NaN"):
+    with pytest.warns(UserWarning, match="the model refuses .* training rows"):
         make_explainer("greedy", model).fit(HOLED)
     explainer = make_explainer("greedy", model).fit(NUMBERS)
     with pytest.raises(ModelError, match="Input X contains NaN"):
-        explainer.explain(HOLED[HOLED.isna().any(axis=1)][:3])
+        make_explainer("greedy", model).fit(HOLED[HOLED.isna().any(axis=1)])
+    found = explainer.explain(HOLED[HOLED.isna().any(axis=1)][:3])
+    assert not found.found.any()
+    assert all("Input X contains NaN" in status for status in found.status)
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int8", "Int64", "float32", "Float64", "float64"])

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 import torch
 
 from relax_plugin import BlackBox, FeatureSpace, Goal, make_explainer
@@ -280,3 +281,111 @@ def test_a_column_of_labels_is_one_label_a_row() -> None:
 
     box = read(Column())
     assert box.labels(box.confirm(ROWS).output).tolist() == np.where(ROWS[:, 0] > 0, "b", "a").tolist()
+
+
+# Logits that look like probabilities.
+
+
+class Last(torch.nn.Module):
+    """One number a row, by a last operation of its own."""
+
+    def __init__(self, last: Any) -> None:
+        super().__init__()
+        self.layer, self.last = torch.nn.Linear(2, 1), last
+        with torch.no_grad():
+            self.layer.weight[:] = torch.tensor([[0.05, 0.02]])
+            self.layer.bias[:] = 0.5
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return self.last(self.layer(rows))
+
+
+def test_logits_of_a_linear_layer_are_logits_though_all_lie_within_zero_and_one() -> None:
+    box = read(Last(lambda logit: logit[:, 0]))
+    answer = box.ask(np.array([[1.0, 1.0]]))
+    assert answer.scores is not None
+    assert answer.scores[0, 1] == pytest.approx(1 / (1 + np.exp(-0.57)), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [torch.sigmoid, lambda logit: torch.sigmoid(logit).squeeze(1), torch.nn.Sigmoid()],
+    ids=["function", "squeezed", "module"],
+)
+def test_the_number_of_a_sigmoid_is_a_probability_without_a_warning(last: Any, recwarn: Any) -> None:
+    scores = read(Last(last)).ask(np.array([[1.0, 1.0]])).scores
+    assert scores is not None and scores[0, 1] == pytest.approx(1 / (1 + np.exp(-0.57)), abs=1e-5)
+    assert not recwarn
+
+
+def test_numbers_of_a_module_that_may_be_logits_are_worth_a_warning_that_says_what_to_pass() -> None:
+    def doubtful(logit: torch.Tensor) -> torch.Tensor:
+        return 0.5 + 0.15 * torch.tanh(logit)
+
+    with pytest.warns(UserWarning, match="is read as the probability of class 1. Pass torch.nn.Sequential"):
+        read(Last(doubtful))
+    box = read(torch.nn.Sequential(Last(doubtful), torch.nn.Sigmoid()))
+    scores = box.ask(ROWS[:1]).scores
+    assert scores is not None and 0.6 < scores[0, 1] < 0.7
+
+
+@pytest.mark.filterwarnings("ignore:the torch module answers one number")
+def test_what_a_module_first_gave_as_probabilities_may_not_leave_zero_and_one() -> None:
+    box = read(Last(lambda logit: 1.0 * logit))
+    with pytest.raises(ModelError, match=r"but at first one probability a row, from 0 to 1; pass torch.nn.Sequential"):
+        box.ask(np.array([[1000.0, 0.0]]))
+
+
+# Answers in containers of other libraries.
+
+
+def chances(rows: Any) -> Any:
+    chance = 1 / (1 + np.exp(-np.asarray(rows)[:, 0]))
+    return np.column_stack([1 - chance, chance])
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda scores: torch.tensor(scores, dtype=torch.bfloat16),
+        lambda scores: torch.tensor(scores, requires_grad=True),
+        lambda scores: torch.tensor(scores).to_sparse(),
+        scipy.sparse.csr_matrix,
+        np.ma.masked_array,
+    ],
+    ids=["bfloat16", "with gradient", "sparse tensor", "sparse matrix", "masked, nothing hidden"],
+)
+def test_answers_of_other_containers_are_read(wrap: Any) -> None:
+    answer = read(lambda rows: wrap(chances(rows))).ask(ROWS[:5])
+    assert answer.scores == pytest.approx(chances(ROWS[:5]), abs=0.01)
+
+
+def test_a_masked_answer_is_none() -> None:
+    def hiding(rows: Any) -> Any:
+        scores = np.ma.masked_array(chances(rows))
+        scores[np.asarray(rows)[:, 0] > 99.0] = np.ma.masked
+        return scores
+
+    with pytest.raises(ModelError, match=r"refuses row 1: it answered \[nan nan\]"):
+        read(hiding).ask(np.array([[0.0, 0.0], [100.0, 0.0]]))
+
+
+@pytest.mark.parametrize("kind", [complex, object], ids=["complex", "unreadable"])
+def test_an_answer_that_cannot_be_read_is_not_said_to_have_been_raised(kind: Any) -> None:
+    class Unreadable:
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            raise TypeError("no array of me")
+
+    def model(rows: Any) -> Any:
+        return Unreadable() if kind is object else chances(rows).astype(complex)
+
+    with pytest.raises(
+        ModelError, match=r"the model answered complex numbers|the model's answer, a Unreadable, cannot"
+    ):
+        read(model)
+
+
+def test_texts_that_differ_by_a_nul_at_their_end_are_two_labels() -> None:
+    box = read(lambda rows: ["a\0" if row[0] > 0 else "a" for row in np.asarray(rows)])
+    assert box.classes is not None and box.classes.tolist() == ["a", "a\0"]
+    assert box.ask(np.array([[1.0, 0.0], [-1.0, 0.0]])).output.tolist() == [1.0, 0.0]

@@ -1,6 +1,7 @@
 """Facts about Counterfactuals, on what `greedy` really delivers for numeric and mixed data."""
 
 import json
+import pickle
 import sys
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 
 from relax_plugin import Counterfactuals, FeatureSpace, Goal, make_explainer
 from relax_plugin.errors import MissingExtraError, SavedFileError, UnknownNameError
+from relax_plugin.formatting import six_digits
 from relax_plugin.pages.drawing import LONGEST_NAME, MOST_FEATURES
-from relax_plugin.results import shown
 
 RNG = np.random.default_rng(3)
 NUMERIC = pd.DataFrame(RNG.normal(size=(80, 3)).round(3), columns=["a", "b", "c"])
@@ -108,11 +109,11 @@ def test_proximity_is_the_distance_of_the_space() -> None:
 def test_an_unsolved_query_has_a_reason_and_no_row() -> None:
     result = some_unsolved()
     lost = ~result.found[:, 0]
-    assert all(status != "found" and status for status in result.status[lost, 0])
-    assert (result.status[~lost, 0] == "found").all()
+    assert all(status != "found" and status for status in result.statuses[lost, 0])
+    assert (result.statuses[~lost, 0] == "found").all()
     assert not set(np.flatnonzero(lost)) & set(result.frame["query_id"])
-    assert (result.stage[lost] == "").all()
-    assert (result.stage[~lost] != "").all()
+    assert (result.stages[lost] == "").all()
+    assert (result.stages[~lost] != "").all()
 
 
 def test_before_and_after_are_the_answers_of_the_model() -> None:
@@ -184,7 +185,26 @@ def test_a_goal_that_is_met_already_is_said_so() -> None:
 
 
 def test_the_repr_counts_the_solved() -> None:
-    assert repr(numeric()).startswith("Counterfactuals(10 of 10 queries solved, 1 wanted each")
+    result = numeric()
+    first, *lines = repr(result).split("\n")
+    cost = f"{result.rows_queried.mean():.1f}".removesuffix(".0")
+    assert first == f"Counterfactuals: 10 of 10 found, 1 per query, {cost} evaluations per query"
+    assert lines == str(result.frame.head()).split("\n") and len(lines) == 6
+    assert repr(numeric(n=2)).startswith("Counterfactuals: 10 of 10 found, up to 2 per query, ")
+    assert repr(numeric()[:0]) == "Counterfactuals: 0 of 0 found, 1 per query, 0 evaluations per query"
+
+
+def test_statuses_of_one_counterfactual_a_query_have_one_dimension() -> None:
+    for n, shape in ((1, (10,)), (2, (10, 2))):
+        result = numeric(n=n)
+        again = Counterfactuals.from_json(result.to_json())
+        for made in (result, again, result[:4], pickle.loads(pickle.dumps(result))):
+            assert made.status.shape == made.stage.shape == (len(made), *shape[1:])
+            assert made.statuses.shape == made.stages.shape == made.found.shape
+        assert (again.status == result.status).all() and (again.stage == result.stage).all()
+        data = json.loads(result.to_json())
+        assert [len(row) for name in ("status", "stage") for row in data[name]] == [n] * 20
+    assert pd.Series(numeric().stage).value_counts().sum() == 10
 
 
 # JSON.
@@ -352,9 +372,9 @@ def test_arrows_of_the_plot_are_the_changes_in_standard_deviations_with_both_val
             moves.append((result.values[query, slot, j] - result.start[query, j]) / result.space.scale[j])
         assert sorted(arrow.xy[0] for arrow in arrows_of(axes)) == pytest.approx(sorted(moves))
         written = [text.get_text() for text in axes.texts if text.get_text()]
-        assert sorted(written) == sorted(map(shown, [*changed["from"], *changed["to"]]))
+        assert sorted(written) == sorted(map(six_digits, [*changed["from"], *changed["to"]]))
         names = [text.get_text() for text in chips_of(axes)]
-        assert sorted(names) == sorted(map(shown, changed[["from", "to"]][categorical].to_numpy().ravel()))
+        assert sorted(names) == sorted(map(six_digits, changed[["from", "to"]][categorical].to_numpy().ravel()))
 
 
 def test_the_plot_of_categories_alone_is_read_by_their_words_and_has_no_axis() -> None:
@@ -394,7 +414,7 @@ def test_the_plot_of_an_unsolved_query_has_no_arrows_and_says_why() -> None:
     assert not arrows_of(axes)
     assert axes.get_title() == f"row {lost}: no counterfactual, the answer stays {result.before[lost]}"
     (text,) = axes.texts
-    assert " ".join(text.get_text().split()).lower() == f"{result.status[lost, 0]}.".lower()
+    assert " ".join(text.get_text().split()).lower() == f"{result.statuses[lost, 0]}.".lower()
 
 
 def test_the_plot_of_many_changes_shows_the_farthest_and_says_so() -> None:

@@ -1,5 +1,6 @@
 """scikit-learn's manners, for every explainer: parameters, clones, Pipelines over raw columns, tables in and out."""
 
+import warnings
 from datetime import time
 from functools import cache
 from typing import Any
@@ -8,14 +9,17 @@ import numpy as np
 import pandas as pd
 import polars
 import pytest
-from reference.every_explainer import every_explainer
-from sklearn.base import clone
+from reference.every_explainer import ON_NETWORKS, every_explainer, skipped_with_a_reason
+from scipy.sparse import coo_array, csr_matrix, dok_matrix
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted
 
 from relax_plugin import FeatureSpace, Goal, ReLAXConfig, make_explainer
@@ -105,6 +109,120 @@ def test_clone_leaves_the_fitted_model_fitted(name: str) -> None:
     assert not hasattr(copy, "space_")
     check_is_fitted(copy.model)
     check_is_fitted(clone([explainer])[0].model)
+
+
+def model_of(name: str) -> Any:
+    """A model of the kind that the method looks into, of numbers."""
+    kind = MLPClassifier((8,), max_iter=30) if name in ON_NETWORKS else RandomForestClassifier(5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it need not converge
+        return kind.set_params(random_state=0).fit(NUMBERS, GRANTED)
+
+
+@every_explainer
+def test_fit_ignores_y(name: str) -> None:
+    explainer = make(name, model_of(name))
+    with skipped_with_a_reason():
+        assert explainer.fit(NUMBERS, GRANTED) is explainer
+    assert explainer.n_features_in_ == 2 and explainer.feature_names_in_.tolist() == ["income", "children"]
+
+
+def test_the_names_of_features_are_those_of_tables_of_strings() -> None:
+    def first(rows: Any) -> Any:
+        return (np.asarray(rows)[:, 0] > 30).astype(int)
+
+    def fitted(rows: Any) -> Any:
+        return make("nearest-ct", first).fit(rows)
+
+    assert not hasattr(make("nearest-ct", first), "n_features_in_")
+    assert not hasattr(make("nearest-ct", first), "feature_names_in_")
+    numbered = NUMBERS.set_axis([0, 1], axis=1)
+    for rows in (NUMBERS.to_numpy(), numbered):
+        assert fitted(rows).n_features_in_ == 2 and not hasattr(fitted(rows), "feature_names_in_")
+    model = make_pipeline(OrdinalEncoder(), LogisticRegression()).fit(RAW[["job", "owner"]], GRANTED)
+    groups = RAW[["income"]].assign(clerk=RAW.job == "clerk", cook=RAW.job == "cook", nurse=RAW.job == "nurse")
+    space = FeatureSpace.infer(groups.astype(float), one_hot={"job": ["clerk", "cook", "nurse"]})
+    grouped = make("nearest-ct", first, space=space).fit(groups.astype(float))
+    assert grouped.feature_names_in_.tolist() == list(groups) and grouped.n_features_in_ == 4
+    assert make("greedy", model).fit(RAW[["job", "owner"]]).feature_names_in_.tolist() == ["job", "owner"]
+
+
+class Weighed(ClassifierMixin, BaseEstimator):
+    """A classifier of any number of columns that needs no fit: the checks bring their own rows."""
+
+    classes_ = np.array([0, 1])
+
+    def predict_proba(self, rows: Any) -> Any:
+        cells = np.nan_to_num(np.asarray(rows, dtype=float))
+        chance = 1 / (1 + np.exp(-np.clip(cells @ np.linspace(1, -0.5, cells.shape[1]), -30, 30)))
+        return np.column_stack([1 - chance, chance])
+
+    def predict(self, rows: Any) -> Any:
+        return self.predict_proba(rows).argmax(axis=1)
+
+
+# Checks of scikit-learn that do not apply, with the reason. Those of predictors, transformers, outlier detectors and
+# clusterers are not among them: scikit-learn runs them only for estimators that say they are one, by their tags.
+NOT_APPLICABLE = {"check_array_api_input": "SCIPY_ARRAY_API is not set, and explainers work on numpy and pandas"}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["greedy", "nearest-ct", "random-order", "relax-global"])
+def test_the_applicable_checks_of_scikit_learn_pass(name: str) -> None:
+    options: dict[str, Any] = {}
+    if name == "relax-global":
+        tiny = ReLAXConfig(steps=10, episodes=16, updates_per_step=1, hidden=8, start_pool=64, query_budget=200)
+        options = {"config": tiny, "progress": False}
+    explainer = make_explainer(name, Weighed(), **options)
+    told = check_estimator(explainer, on_skip=None, on_fail=None, expected_failed_checks=NOT_APPLICABLE)
+    failed = [f"{one['check_name']}: {one['exception']}" for one in told if one["status"] == "failed"]
+    assert failed == []
+    assert {one["check_name"] for one in told if one["status"] in ("skipped", "xfail")} <= set(NOT_APPLICABLE)
+    passed = {one["check_name"] for one in told if one["status"] == "passed"}
+    assert {"check_n_features_in", "check_fit_score_takes_y", "check_estimators_pickle"} <= passed and len(passed) > 35
+
+
+def test_sparse_rows_are_refused_in_every_format() -> None:
+    for kind in (csr_matrix, dok_matrix, coo_array):
+        with pytest.raises(InputError, match=f"the rows are a sparse {kind.__name__}, which is not supported"):
+            FeatureSpace.infer(kind(np.eye(3)))
+
+
+def test_a_fitted_explainer_says_its_features_its_goal_and_that_nothing_is_fixed() -> None:
+    model = pipeline()
+    bare = make("greedy", model, goal=Goal.to("granted"))
+    assert "features" not in repr(bare) and "goal=Goal.to('granted')" in repr(bare)
+    text = repr(bare.fit(RAW))
+    assert text.endswith(
+        "5 features: income, job, children, owner, grade. Goal: Goal.to('granted'). "
+        "No feature is fixed: each may change in either direction."
+    )
+    assert "5 features: income" in bare._repr_mimebundle_()["text/html"]
+    for said in ({"immutable": ["owner"]}, {"increase_only": ["income"]}, {"rules": ["income >= was(income)"]}):
+        space = FeatureSpace.infer(RAW, **said)
+        assert "No feature is fixed" not in repr(space) + repr(make("greedy", model, space=space).fit(RAW))
+    assert repr(FeatureSpace.infer(RAW)).endswith("No feature is fixed: each may change in either direction.")
+    wide = pd.DataFrame(np.eye(12), columns=[f"c{j}" for j in range(12)])
+    numbers = make("greedy", Weighed()).fit(wide)
+    assert "12 features: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 2 more. Goal: Goal.flip()." in repr(numbers)
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [
+        Goal.flip(),
+        Goal.flip(min_probability=0.75),
+        Goal.to("granted", raise_by=0.1),
+        Goal.to(["a", "b"]),
+        Goal.shift(2.0, direction="up"),
+        Goal.shift(1.5),
+        Goal.between(1.0, None),
+        Goal.between([1.0, 2.0], 3.0),
+    ],
+)
+def test_a_goal_prints_as_it_is_made(goal: Goal) -> None:
+    assert repr(goal).startswith(f"Goal.{goal.kind}(") and eval(repr(goal), {"Goal": Goal}) == goal
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ import numpy as np
 
 from relax_plugin.base import CounterfactualExplainer
 from relax_plugin.problem import Proposals
-from relax_plugin.search.refine import undo
+from relax_plugin.search.polish import undo
 
 
 class Honest(CounterfactualExplainer):
@@ -65,7 +65,7 @@ class Honest(CounterfactualExplainer):
             owner = np.full(len(self.rows_), query)
             rows = problem.limits.take(owner).project(self.rows_, problem.start[owner])
             met, _ = problem.judge(rows, owner)
-            rows, _ = undo(problem, rows[met], owner[met], down_to=1)
+            rows = undo(problem, rows[met], owner[met], down_to=1)
             changes = (rows != problem.start[query]).sum(axis=1)
             rows = np.unique(rows[changes <= problem.max_changes], axis=0)
             rows = rows[np.argsort(problem.distance(rows, np.full(len(rows), query)), kind="stable")][:n]

@@ -55,7 +55,7 @@ def test_what_meets_the_goal_within_the_limits_is_found() -> None:
 def test_what_misses_the_goal_is_not_found_whatever_the_method_says() -> None:
     result = proposed([3, 0])
     assert result.found.tolist() == [[False]]
-    assert "misses the goal" in result.status[0, 0]
+    assert "misses the goal" in result.statuses[0, 0]
 
 
 def test_what_breaks_a_constraint_is_not_found_although_the_goal_is_met() -> None:
@@ -298,10 +298,10 @@ def test_besides_a_query_that_meets_the_goal_the_model_is_believed_and_not_the_s
     explainer.rows, query = [[5, 0], [6, 0], [3, 0]], pd.DataFrame({"x": [5.0], "y": [0.0]})
     alone, besides = (explainer.explain(query, n=3, besides_query=told) for told in (False, True))
     assert alone.found.tolist() == [[True, False, False]]
-    assert alone.stage[0, 0] == "query"
+    assert alone.stages[0, 0] == "query"
     assert besides.found.tolist() == [[True, False, False]]
     assert besides.values[0, 0].tolist() == [6, 0], "neither the query itself, nor what misses the goal"
-    assert besides.stage[0, 0] == "proposed"
+    assert besides.stages[0, 0] == "proposed"
     assert (besides.before.tolist(), besides.after[0, 0]) == ([1], 1)
     with pytest.raises(InputError, match="besides_query is 1, but must be True or False"):
         explainer.explain(query, besides_query=1)

@@ -80,7 +80,7 @@ def test_partitions_change_no_answer(explainer: CounterfactualExplainer, partiti
     assert (found["before"] == whole.before[query]).all() and (found["after"] == whole.after[query, slot]).all()
     assert (found["reason"] == "").all()
     missed = got[~got["found"]]
-    assert (missed["reason"] == whole.status[~whole.found]).all() and (missed["reason"] != "").all()
+    assert (missed["reason"] == whole.statuses[~whole.found]).all() and (missed["reason"] != "").all()
     own = queries.loc[missed.index, explainer.space_.columns]
     pd.testing.assert_frame_equal(missed[explainer.space_.columns], own, **same)
 

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,3 +60,26 @@ def test_a_part_that_kills_again_and_again_ends_the_run(tmp_path: Path, shipped:
 def test_a_scheduler_that_is_not_there_is_named(shipped: Shipped) -> None:
     with pytest.raises(InputError, match=r"there is no Dask scheduler at nonsense://127.0.0.1:1"):
         list(on_cluster(Dying(Path(), 0), PARTS, shipped, "nonsense://127.0.0.1:1"))
+
+
+IN_A_POOL = """
+import os
+from relax_plugin.distributed.places import pool
+executor = pool(1)
+assert executor.submit(os.getpid).result() != os.getpid()
+executor.shutdown()
+assert "PYTHONSAFEPATH" not in os.environ
+"""
+
+
+@pytest.mark.slow
+def test_a_file_in_the_working_folder_does_not_stand_in_for_a_module(tmp_path: Path) -> None:
+    """In a new interpreter, since the process that loky starts beside the first pool serves the others too."""
+    for name in ("secrets", "token", "queue"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'EXECUTED')!r}, 'a').write('{name} ')")
+    script = tmp_path / "bin" / "script.py"  # as relax-plugin is one: its folder comes first, not the working folder
+    script.parent.mkdir()
+    script.write_text(IN_A_POOL)
+    done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "EXECUTED").exists()

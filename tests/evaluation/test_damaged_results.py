@@ -4,7 +4,7 @@ import gzip
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +16,6 @@ from relax_plugin.errors import SavedFileError
 from relax_plugin.evaluation.runner import Store, load_rows
 from relax_plugin.evaluation.store import read_unit
 from relax_plugin.files import replacing, write_text
-from relax_plugin.reproduction import models as models_module
-from relax_plugin.reproduction import run as run_module
-from relax_plugin.reproduction.plan import Case
-from relax_plugin.reproduction.run import Folder, reproduce
 
 BENCH = ["bench", "--tasks", "diabetes/ada", "--methods", "nearest-ct", "greedy:quantiles=3", "--seeds", "1"]
 BENCH += ["--rows", "4", "--jobs", "1"]
@@ -200,90 +196,22 @@ def test_what_fails_while_it_is_written_leaves_the_old_file_and_nothing_else(tmp
     assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
 
 
-# The reproduction.
-
-
-@pytest.fixture(scope="module")
-def reproduced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folder]:
-    """A small reproduction from beginning to end."""
-    with pytest.MonkeyPatch.context() as patch:
-        wanted = [Case("sparsity", "diabetes/ada", name, 0, name, 5, rows=3) for name in ("nearest-ct", "greedy")]
-        patch.setattr(run_module, "cases", lambda quick: wanted)
-        patch.setattr(run_module, "models_needed", lambda quick: [("diabetes/ada", 0)])
-        patch.setattr(models_module, "FOLDS", 2)
-        patch.delenv("RELAX_DATA_HOME", raising=False)
-        folder = Folder(tmp_path_factory.mktemp("reproduced") / "paper")
-        go_on(folder)
-        yield folder
-
-
-@pytest.fixture
-def copied(reproduced: Folder, tmp_path: Path) -> Folder:
-    return Folder(shutil.copytree(reproduced.path, tmp_path / "paper"))
-
-
-def go_on(folder: Folder) -> list[str]:
-    said: list[str] = []
-    reproduce(folder, quick=False, jobs=1, command="relax-plugin reproduce", say=said.append)
-    return said
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("pattern", "damage"),
-    [("units/models/*.csv.gz", "truncated"), ("units/units/*nearest*.csv.gz", "no gzip"), ("about.json", "empty")],
-)
-def test_what_is_damaged_of_a_reproduction_is_made_again(
-    pattern: str, damage: str, copied: Folder, reproduced: Folder, caplog: pytest.LogCaptureFixture
-) -> None:
-    (path,) = copied.path.glob(pattern)
-    path.write_bytes(DAMAGES[damage](path.read_bytes()))
-    said = go_on(copied)
-    assert f"{path} is damaged: " in caplog.text
-    assert any("1 of 2 cases" in line for line in said) == ("units/units" in pattern)
-    assert any("[model 1/1]" in line for line in said) == ("models" in pattern)
-    assert len(copied.about()) == (1 if "about" in pattern else 2)
-    same = [name for name in copied.read("sparsity") if not name.endswith(("seconds", "cpu"))]
-    pd.testing.assert_frame_equal(copied.read("sparsity")[same], reproduced.read("sparsity")[same])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("file", "content", "sentence"),
-    [
-        ("sparsity.csv", b"", "No columns to parse"),
-        ("sparsity.csv", b"task,method\na,b\n", "it has no column 'cap'"),
-        ("sparsity.csv", b"\xff\xfe\x00", "can't decode"),
-        ("models.csv", b'task,"seed\n', "is damaged"),
-        ("about.json", b"[{]", "is damaged"),
-    ],
-)
-def test_a_damaged_table_of_a_reproduction_is_refused(
-    file: str, content: bytes, sentence: str, copied: Folder, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (copied.path / file).write_bytes(content)
-    assert main(["reproduce", "--report-only", "--output", str(copied.path.parent)]) == 2
-    err = capsys.readouterr().err
-    assert f"relax-plugin: {copied.path / file} is damaged: " in err and sentence in err
-    assert not (copied.path.parent / "report.html").exists()
-
-
-@pytest.mark.slow
-def test_text_among_the_numbers_of_a_table_is_refused(copied: Folder) -> None:
-    path = copied.path / "sparsity.csv"
-    frame = pd.read_csv(path, dtype=str)
-    frame.loc[0, "validity"] = "O.98"
-    frame.to_csv(path, index=False)
-    with pytest.raises(SavedFileError, match=r"column 'validity' holds 'O\.98', but numbers belong there"):
-        copied.read("sparsity")
-
-
-def test_the_tables_beside_the_code_are_read(request: pytest.FixtureRequest) -> None:
-    folder = Folder(request.config.rootpath / "docs" / "results" / "paper")
-    for path in folder.path.glob("*.csv"):
-        assert len(folder.read(path.stem))
-    assert folder.about()
-
-
 def test_a_store_without_notes_has_none(tmp_path: Path) -> None:
     assert Store(tmp_path).notes() == []
+
+
+def test_a_symbolic_link_stays_one_when_it_is_written(tmp_path):
+    target, link, dangling = tmp_path / "target", tmp_path / "link", tmp_path / "dangling"
+    target.write_text("old")
+    link.symlink_to(target)
+    dangling.symlink_to(tmp_path / "new")
+    write_text(link, "new")
+    write_text(dangling, "made")
+    assert link.is_symlink() and target.read_text() == "new"
+    assert dangling.is_symlink() and (tmp_path / "new").read_text() == "made"
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_file_with_the_longest_name_can_be_written(tmp_path):
+    write_text(tmp_path / ("x" * 255), "text")
+    assert (tmp_path / ("x" * 255)).read_text() == "text"

@@ -275,10 +275,10 @@ def test_lies_change_nothing_of_what_an_honest_method_gets(method: str) -> None:
 
 
 def test_a_method_is_written_with_its_options() -> None:
-    method = Method.parse("relax-global:effort=policy,rows_per_instance=120,refined=False,goal=None")
+    method = Method.parse("relax-global:effort=policy,max_queries=120,refined=False,goal=None")
     assert method.explainer == "relax-global"
-    assert method.label == "relax-global:effort=policy,rows_per_instance=120,refined=False,goal=None"
-    assert method.options == {"effort": "policy", "rows_per_instance": 120, "refined": False, "goal": None}
+    assert method.label == "relax-global:effort=policy,max_queries=120,refined=False,goal=None"
+    assert method.options == {"effort": "policy", "max_queries": 120, "refined": False, "goal": None}
     assert Method.parse("greedy") == Method("greedy", "greedy", {})
 
 

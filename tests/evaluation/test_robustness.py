@@ -20,7 +20,7 @@ from relax_plugin.evaluation.robustness import (
     refits,
 )
 from relax_plugin.evaluation.tasks import Task
-from relax_plugin.wishes.further_models import further_models
+from relax_plugin.other_models import further_models
 
 RNG = np.random.default_rng(0)
 ROWS = pd.DataFrame({"x": RNG.normal(size=200).round(3), "y": RNG.integers(0, 5, 200), "town": ["Bonn", "Rome"] * 100})

@@ -48,6 +48,9 @@ def told(frame: pd.DataFrame) -> dict[str, Told]:
         "size >= 'M' and min(a, was(b)) < 1.5",
         "a + b + 0.1 == 0.4",
         "place(size) - place(was(size)) <= a - was(a) + 1",
+        "implies(home == 'own', a >= 0 and iff(b > 0.5, `work years` > 1))",
+        "iff(a + b <= 0.35, size in ['S', 'M'] or home == was(home))",
+        "not iff(implies(a < b, a < 0.4), size >= 'M')",
     ],
 )
 def test_the_judge_and_the_language_of_rules_read_a_text_alike(text: str) -> None:

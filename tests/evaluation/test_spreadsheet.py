@@ -16,7 +16,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 from relax_plugin.cli import main
 from relax_plugin.evaluation.spreadsheet import guarded, unguarded
-from relax_plugin.reproduction.run import Folder
 
 HOSTILE = "=cmd|' /C calc'!A0"
 
@@ -70,11 +69,3 @@ def test_the_help_of_output_tells_of_the_apostrophe(capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit):
         main(["explain", "--help"])
     assert "apostrophe" in capsys.readouterr().out
-
-
-def test_tables_of_the_reproduction_hold_no_formula_and_are_read_back(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"task": ["t"], "version": [HOSTILE], "rows": [-3], "seconds_a_row": [1.5]})
-    folder = Folder(tmp_path)
-    folder.write("lore_sa", frame)
-    assert f"'{HOSTILE}" in (tmp_path / "lore_sa.csv").read_text()
-    pd.testing.assert_frame_equal(folder.read("lore_sa"), frame, check_dtype=False)

@@ -1,5 +1,6 @@
 """Facts about workers: whatever a method does to its process, the unit becomes a row and nothing else suffers."""
 
+import importlib
 import logging
 import os
 import signal
@@ -9,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -256,6 +258,23 @@ def test_starting_a_worker_does_not_count_against_the_limit_of_a_method(slow_sta
     assert (row["state"], row["reason"]) == ("ok", "")
 
 
+@pytest.mark.slow
+def test_a_worker_finds_the_modules_that_its_parent_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As benchmarks/ is found, which is not installed."""
+    (tmp_path / "beside.py").write_text(
+        "from sklearn.linear_model import LogisticRegression\n\n\nclass Beside(LogisticRegression): ...\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    task = small_task()
+    found = replace(task, model=importlib.import_module("beside").Beside().fit(task.X_train, task.y_train))
+    worker = Worker()
+    try:
+        assert worker.run(unit("stepping", found), None)[0]["state"] == "ok"
+    finally:
+        worker.close()
+        sys.modules.pop("beside")
+
+
 KILLED_AT_THE_START = """
 import os, pathlib, signal
 if "relax_plugin.evaluation.worker" in pathlib.Path("/proc/self/cmdline").read_text():
@@ -329,3 +348,18 @@ def test_a_worker_and_its_children_end_when_the_parent_is_killed(note: Path) -> 
         parent.wait()
     assert gone(wait_for(note, "process"))
     assert gone(child)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["bin", ".", ""], ids=["by its script", "by python -m", "in a notebook"])
+def test_a_file_in_the_working_folder_does_not_stand_in_for_a_module(tmp_path, monkeypatch, first):
+    for name in ("secrets", "token", "http", "torch", "numpy"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'EXECUTED')!r}, 'a').write('{name} ')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [first and str(tmp_path / first), *sys.path])
+    worker = Worker()
+    try:
+        assert worker.starts()
+    finally:
+        worker.end()
+    assert not (tmp_path / "EXECUTED").exists()

@@ -169,8 +169,8 @@ def test_table_sentences_and_picture_say_the_same() -> None:
     model = RandomForestClassifier(12, max_depth=5, random_state=0).fit(ROWS, LABELS)
     menu = explainer(model).menu(ROWS.iloc[[1]])
     table = menu.table
-    assert len(table) == len(menu) == 10
-    assert (table["status"] == "found").sum() == menu.found.sum()
+    assert len(menu) == 10 > len(table)
+    assert (table["status"] == "found").sum() == (menu.found & ~menu.enough).sum()
     assert table["status"].tolist() == sorted(table["status"], key=lambda text: text != "found")
     text = str(menu)
     for names, status in zip(table["features"], table["status"], strict=True):
@@ -180,6 +180,17 @@ def test_table_sentences_and_picture_say_the_same() -> None:
     assert "<table" in menu._repr_html_() and repr(menu) in menu._repr_html_()
     figure = menu.plot()
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == list(ROWS.columns)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", [0, 1, 4])
+def test_no_set_is_listed_of_which_another_listed_one_is_a_part_that_does(row: int) -> None:
+    menu = explainer(RandomForestClassifier(12, max_depth=5, random_state=0).fit(ROWS, LABELS)).menu(ROWS.iloc[[row]])
+    listed = menu.table
+    do = [set(names) for names in listed.loc[listed["status"] == "found", "features"]]
+    assert do and not any(one < set(names) for one in do for names in listed["features"])
+    for part, found in zip(menu.sets, menu.found, strict=True):
+        assert not found or any(one <= {SPACE.names[j] for j in part} for one in do)
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ def test_a_line_of_the_goal_below_one_half_does_not_let_a_class_win_sooner():
 def test_answers_that_meet_the_goal_lie_in_a_zone_and_their_queries_outside(goal, zones):
     result = regression().explain(ROWS[:20], goal=goal)
     bars = Bars(result)
-    for query in np.flatnonzero(result.found[:, 0] & (result.stage[:, 0] != "query")):
+    for query in np.flatnonzero(result.found[:, 0] & (result.stages[:, 0] != "query")):
         bar = bars.of_answer(query, result.after[query, 0], None)
         assert len(bar.zones) == zones and bar.fill is None
 

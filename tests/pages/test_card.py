@@ -18,9 +18,9 @@ from sklearn.preprocessing import OrdinalEncoder
 
 from relax_plugin import FeatureSpace, Goal, make_explainer
 from relax_plugin.errors import InputError
+from relax_plugin.formatting import format_cell, percent, row_names
 from relax_plugin.pages.card import LONGEST, cut_name
 from relax_plugin.reading.sentences import alternatives
-from relax_plugin.reading.words import percent, row_names, spoken
 from relax_plugin.results import Counterfactuals
 
 EVIL = "</style><script>alert('1')</script>\"><img src=x onerror=alert(1)>"
@@ -51,7 +51,7 @@ def test_a_card_shows_every_alternative_with_its_sentence_and_its_changes():
             assert len(one.one(".rc-changes").lines) == len(own)
             if "amount" in set(own["feature"]):
                 old, new = own[own["feature"] == "amount"][["from", "to"]].iloc[0]
-                assert ["amount (DM)", spoken(old), spoken(new)] in one.one(".rc-changes").lines
+                assert ["amount (DM)", format_cell(old), format_cell(new)] in one.one(".rc-changes").lines
 
 
 def test_a_card_shows_all_values_in_words_and_marks_those_that_change():
@@ -126,9 +126,11 @@ def test_numbers_lie_on_a_line_with_what_was_asked_for():
     result = regression().explain(ROWS[:4], n=2)
     page = card(result)
     assert "Asked for: a number at least 0.3 higher or lower." in page.text
-    assert bars(page.one(".rc-said")) == [f"the model's number: {spoken(result.before[0])}"]
+    assert bars(page.one(".rc-said")) == [f"the model's number: {format_cell(result.before[0])}"]
     alternative = page.all(".rc-alternative")[0]
-    assert bars(alternative) == [f"the model's number: {spoken(result.before[0])} → {spoken(result.after[0, 0])}"]
+    assert bars(alternative) == [
+        f"the model's number: {format_cell(result.before[0])} → {format_cell(result.after[0, 0])}"
+    ]
     dot = float(re.search(r"left:([\d.]+)%", alternative.one(".rc-dot").attributes["style"])[1])
     zones = [re.findall(r"[\d.]+", zone.attributes["style"]) for zone in alternative.all(".rc-zone")]
     assert any(float(left) - 0.1 <= dot <= float(left) + float(width) + 0.1 for left, width in zones)
@@ -140,7 +142,7 @@ def test_an_unsolved_query_shows_why_and_the_closest_attempt_with_the_models_ans
     moved = (result.values[:, 0] != result.start).any(axis=1)
     lost = int(np.flatnonzero(~result.found[:, 0] & moved)[0])
     page = card(result, lost)
-    assert page.one(".rc-why").text.lower() == f"{result.status[lost, 0]}.".lower()
+    assert page.one(".rc-why").text.lower() == f"{result.statuses[lost, 0]}.".lower()
     attempt = page.one(".rc-attempt")
     row = ROWS.iloc[[lost]].assign(rate=result.values[lost, 0, 1])
     answer = explainer().blackbox_.model.predict(row)[0]
@@ -199,6 +201,9 @@ class Known:
 
     def phrase(self, query, slot, name):
         return f"at least 12 for {name}"
+
+    def needless(self, query, slot, name):
+        return False
 
 
 def test_ranges_say_whether_they_are_proved_or_tested():
@@ -281,7 +286,7 @@ def test_a_sum_that_changes_along_is_told_as_computed(table):
     query, slot = changes[changes["feature"] == "rent"][["query_id", "cf_id"]].iloc[0]
     shown = card(table, int(query)).all(".rc-alternative")[int(slot)]
     new = table.frame.query("query_id == @query and cf_id == @slot")["spent"].iloc[0]
-    assert ["spent in all (computed)", spoken(table.queries["spent"].iloc[query]), spoken(new)] in shown.one(
+    assert ["spent in all (computed)", format_cell(table.queries["spent"].iloc[query]), format_cell(new)] in shown.one(
         ".rc-changes"
     ).lines
 

@@ -27,7 +27,7 @@ from relax_plugin.registry import BUILT_IN, explainer_class
 from relax_plugin.supports import TIERS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-OWN = ("greedy", "move-table", "random-order", "surrogate-search")
+OWN = ("search", "greedy", "move-table", "random-order", "surrogate-search")
 STRANGERS = ("stepping", "raising", "extra", "inapplicable", "lying")
 QUICK = ("greedy", "nearest-ct", "deepfool")
 EVIL = '</script><script>alert(1)</script>"onclick="'
@@ -209,12 +209,13 @@ def test_every_option_has_a_meaning(name: str) -> None:
     assert all(option.meaning for option in (*made.options, *made.fixed))
 
 
-def test_options_say_what_their_class_or_its_base_says() -> None:
+def test_options_say_what_is_declared() -> None:
     meanings = {option.name: option.meaning for option in describe("nearest-ct").options}
     largest = "Largest number of features a counterfactual may change."
-    assert meanings["max_changes"].startswith(f"{largest} Changes beyond `max_changes`")
+    assert meanings["max_changes"].startswith(f"{largest} Changes beyond it")
     assert meanings["reverted"].startswith("Undo, for each of the ten nearest")
-    assert "wider search" in {option.name: option.meaning for option in describe("move-table").options}["fallback"]
+    budget = {option.name: option.meaning for option in describe("move-table").options}["max_queries"]
+    assert budget == "Model evaluations that one query may cost. None: no limit."
     local = describe("relax-local")
     assert [(option.name, option.default) for option in local.fixed] == [("variant", "'local'")]
     assert "variant" not in [option.name for option in local.options]

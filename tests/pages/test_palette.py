@@ -27,7 +27,6 @@ from relax_plugin.pages.palette import (
 )
 from relax_plugin.pages.plots import tradeoff
 from relax_plugin.registry import BUILT_IN
-from relax_plugin.reproduction.report.pictures import GROUPS
 
 
 def test_every_method_of_the_registry_has_a_look_of_its_own() -> None:
@@ -37,9 +36,6 @@ def test_every_method_of_the_registry_has_a_look_of_its_own() -> None:
 
 def test_methods_that_are_shown_together_have_other_colours() -> None:
     assert len({STYLES[method].colour for method in OF_THE_DEMO}) == len(OF_THE_DEMO)
-    for members in GROUPS.values():
-        names = [name for name in members if name in STYLES]
-        assert len({(STYLES[name].colour, STYLES[name].marker) for name in names}) == len(names)
 
 
 def test_options_change_neither_colour_nor_marker() -> None:

@@ -42,7 +42,7 @@ def test_the_picture_of_counterfactuals_is_that_of_the_judges_rows() -> None:
         np.testing.assert_allclose(getattr(moves, name), getattr(judged, name))
     figure = plane(task, explained, "greedy")
     axes = figure.axes[0]
-    assert axes.get_title().startswith("greedy: 10 of 10 found, 1.1 features changed\ndistance 1.20, ")
+    assert axes.get_title().startswith("greedy: 10 of 10 found, 1.1 features changed\ndistance 1.18, ")
     tips = np.array([text.xy for text in axes.texts])
     np.testing.assert_array_equal(tips, moves.end)
     assert (task.model.predict(pd.DataFrame(tips, columns=list(task.X_test))) != explained.before).all()

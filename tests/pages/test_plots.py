@@ -168,7 +168,7 @@ def test_anytime_curve_of_many_budgets_is_short_and_ends_with_all_that_is_solved
 def test_quality_has_changes_over_rows_and_joins_the_budgets_of_one_method(rows) -> None:
     varied = rows[rows["method"].isin(["greedy", "relax-global"])].copy()
     dearer = varied[varied["method"] == "relax-global"].copy()
-    dearer["method"], dearer["rows"] = "relax-global:rows_per_instance=500", dearer["rows"] * 10
+    dearer["method"], dearer["rows"] = "relax-global:max_queries=500", dearer["rows"] * 10
     varied = pd.concat([varied, dearer], ignore_index=True)
     axes = quality(varied).axes[0]
     table = summary(varied).loc[LOANS]

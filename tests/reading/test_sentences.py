@@ -41,6 +41,9 @@ def test_where_a_region_is_known_its_words_stand_for_the_number():
         def phrase(self, query, slot, name):
             return "at least 6,580" if name == "amount" else None
 
+        def needless(self, query, slot, name):
+            return False
+
     result = replace(explained(rows=30, vary=["amount"]), known_regions=Known())
     told = [every[0] for every, found in zip(alternatives(result), result.found[:, 0], strict=True) if found]
     assert told and all("amount (DM) were at least 6,580 instead of " in text for text in told)

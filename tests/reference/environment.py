@@ -207,8 +207,8 @@ class Episode:
                 continue
             low, high = self.ends(j)
             numbers.append(_within((self.values[j] - feature.mean) / feature.scale, 5.0))
-            up.append(_within((high - self.instance.start[j]) / feature.scale, 5.0))
-            down.append(_within((self.instance.start[j] - low) / feature.scale, 5.0))
+            up.append(_within((high - self.instance.start[j]) / feature.scale, 10.0))
+            down.append(_within((self.instance.start[j] - low) / feature.scale, 10.0))
         seen = numbers + categories + [float(used) for used in self.used] + up + down
         return [*seen, self.left / self.max_changes, *self._goal_and_answer()]
 

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from relax_plugin.reproduction.claims.claims import all_claims
-from relax_plugin.reproduction.claims.comparisons import Claim
-from relax_plugin.reproduction.plan import CAPS, MOST_CHANGES, PAIRS, SEEDS, cases
-from relax_plugin.reproduction.results import COLUMNS
+from benchmarks.reproduction.claims.claims import all_claims
+from benchmarks.reproduction.claims.comparisons import Claim
+from benchmarks.reproduction.plan import CAPS, MOST_CHANGES, PAIRS, SEEDS, cases
+from benchmarks.reproduction.results import COLUMNS
 
 
 def made_up(validity: dict[str, float], noise: float = 0.005) -> pd.DataFrame:

@@ -162,7 +162,7 @@ class Lying(Stepping):
     def explain(self, X: Rows, **asked: Any) -> Counterfactuals:  # type: ignore[override]
         result = super().explain(X, **asked)
         result.values[:, 0] = self._made_up(result)
-        result.found[:, 0], result.status[:, 0] = True, "found"
+        result.found[:, 0], result.status[:] = True, "found"
         return result
 
     def _made_up(self, result: Counterfactuals) -> Values:

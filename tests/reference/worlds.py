@@ -1,4 +1,4 @@
-"""World models of tiny models, and problems for the search in imagination."""
+"""Surrogate models of tiny models, and problems for the search in imagination."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numpy as np
 from relax_plugin import BlackBox, FeatureSpace, Goal
 from relax_plugin.limits import Limits
 from relax_plugin.problem import Problem
-from relax_plugin.world_model.model import WorldModel
+from relax_plugin.surrogate.model import SurrogateModel
 
 
 def learned(model: Any, rows: Any, task: Any = "auto", space: FeatureSpace | None = None) -> tuple[BlackBox, Any, Any]:
@@ -26,10 +26,10 @@ def goal_of(blackbox, answer):
 
 def world_of(
     model: Any, rows: Any, task: Any = "auto", space: FeatureSpace | None = None, seed: int = 0, share: float = 1.0
-) -> WorldModel:
-    """A world model fitted to the first half of the rows for a share of the effort, and judged by the others."""
+) -> SurrogateModel:
+    """A surrogate model fitted to the first half of the rows for a share of the effort, and judged by the others."""
     blackbox, values, answer = learned(model, rows, task, space)
-    world, half = WorldModel(blackbox, values, seed), len(values) // 2
+    world, half = SurrogateModel(blackbox, values, seed), len(values) // 2
     world.fit(values[:half], answer.take(slice(half)), share)
     others = answer.take(slice(half, None))
     world.judge(values[half:], others, goal_of(blackbox, others))

@@ -18,8 +18,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from relax_plugin import Counterfactuals, FeatureSpace, Goal, make_explainer
 from relax_plugin.errors import InputError, NotFittedError
+from relax_plugin.plausibility import PlausibleRows
 from relax_plugin.regions.regions import Regions
-from relax_plugin.wishes.plausibility import PlausibleRows
 
 RNG = np.random.default_rng(6)
 ROWS = 400

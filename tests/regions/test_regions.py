@@ -1,6 +1,7 @@
 """Facts about the object that tells of regions: its table, boxes, words, JSON and what a notebook shows."""
 
 import json
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -31,7 +32,9 @@ def test_the_table_has_a_line_for_each_changed_cell() -> None:
     changes = result.changes()
     columns = ["query_id", "cf_id", "feature"]
     merged = regions.table.merge(changes, on=columns, how="outer", indicator=True)
-    assert (merged["_merge"] == "both").all() and len(regions.table) == len(changes)
+    for query, cf_id, feature, where in zip(*(merged[name] for name in columns), merged["_merge"], strict=True):
+        assert (where == "right_only") == regions.needless(query, cf_id, feature)
+    assert not regions.table.duplicated(columns).any() and (merged["_merge"] != "left_only").all()
     assert list(regions.table.columns) == [*columns, "low", "high", "categories", "kind", "points", "wrong"]
     numbers = regions.table.query("feature == 'income' and query_id < 2")
     assert (numbers["low"] >= 6579).all() and (numbers["high"] == 8980).all()
@@ -62,6 +65,43 @@ def test_sentences_say_where_cells_may_be() -> None:
     result = found()
     result.regions()
     assert "income were at least 6,6" in result.sentences()[0] or "income were at least 6,580" in result.sentences()[0]
+
+
+def needless() -> tuple[Counterfactuals, int]:
+    """Answers one of which changes a job that would do as it is, and the position of that one."""
+    result = found()
+    before, after = (values[..., 1] for values in (result.start, result.values[:, 0]))
+    query = next(i for i in range(3) if before[i] in (0.0, 1.0) and result.values[i, 0, 0] != result.start[i, 0])
+    values = result.values.copy()
+    values[query, 0, 1] = 1.0 - before[query]
+    assert after.shape == before.shape
+    return replace(result, values=values), query
+
+
+def test_a_change_whose_range_would_hold_the_querys_own_value_is_not_named() -> None:
+    result, query = needless()
+    regions = result.regions()
+    assert "job" in result.changes().query(f"query_id == {query}")["feature"].tolist()
+    assert "job" not in result.sentences()[query] and "income were at least" in result.sentences()[query]
+    assert "job" not in regions.box(query).ranges and regions.phrase(query, 0, "job") is None
+    assert "job" not in regions.table.query(f"query_id == {query}")["feature"].tolist()
+    for spans in (regions.alone, regions.boxes):
+        for j in range(2):
+            changed = np.flatnonzero(regions.changed[:, j])
+            start = regions.start[changed, j]
+            if j == 1:
+                held = spans.of_feature(1)[changed, start.astype(int)]
+            else:
+                held = (spans.low[changed, j] <= start) & (start <= spans.high[changed, j])
+            assert len(changed) and not held.any()
+
+
+def test_regions_have_sentences() -> None:
+    regions = found().regions()
+    told = regions.sentences()
+    assert len(told) == len(regions) and str(regions) == "\n".join(told)
+    words = regions.phrase(0, 0, "income")
+    assert told[0] == f"Query 0: the goal is met if income is {words} and job is one of a<b, cook (tested)."
 
 
 def test_a_box_names_every_changed_feature() -> None:

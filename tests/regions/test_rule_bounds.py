@@ -8,7 +8,7 @@ import pytest
 
 from relax_plugin import FeatureSpace
 from relax_plugin.regions.rule_bounds import RuleBounds, narrowed
-from relax_plugin.rules.kept import KeptRules
+from relax_plugin.rules.repair import RowRules
 from relax_plugin.rules.rule import Rule
 
 RNG = np.random.default_rng(0)
@@ -29,6 +29,7 @@ RULES = [
     "a * b < 60",
     "a / c >= -50",
     "c / b != 3",
+    "c / b <= 12",
     "max(a, c) >= min(b, 2)",
     "a >= was(a) - 30",
     "size in ['S', 'M'] or a > 0",
@@ -37,6 +38,8 @@ RULES = [
     "place(size) + a >= -15",
     "not (a > 10 and b > 1)",
     "3 * a - c <= 100",
+    "implies(hue == 'red', a > 0)",
+    "iff(a > 10, b > 1)",
 ]
 
 
@@ -64,7 +67,7 @@ def test_what_is_proved_holds_in_every_row_and_much_that_holds_is_proved(rule: s
     rows = low + place * (high - low)
     rows[:, :, :1], rows[:, :, 3:] = np.floor(rows[:, :, :1]), np.floor(rows[:, :, 3:])
     owner = np.tile(np.arange(len(low)), tries)
-    kept = KeptRules(space, space.bound_rules, other)
+    kept = RowRules(space, space.bound_rules, other)
     holds = kept.holds(rows.reshape(-1, 5), owner).reshape(tries, -1)
     point = (low == high)[:, [space.names.index(name) for name in space.bound_rules[0].names]].all(axis=1)
     assert holds.all(axis=0)[proved & ~point].all()  # a box of one row counts as delivered

@@ -1,5 +1,6 @@
 """Facts about the language of rules: what it reads, what it refuses, and where an error points."""
 
+import ast
 import re
 from typing import Any
 
@@ -9,9 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from relax_plugin.errors import ConstraintError
-from relax_plugin.rules.language import MOST_CHARACTERS, MOST_NESTING, parse_formula, parse_rule
+from relax_plugin.rules.language import MOST_CHARACTERS, MOST_NESTING, parse_formula, parse_rule, quoted_name
 from relax_plugin.rules.rule import Formula, Kind, Rule
-from relax_plugin.rules.syntax import Comparison, Number, Text, cells_of, quoted_name
 
 few = settings(deadline=None, max_examples=200)
 
@@ -48,10 +48,10 @@ def place(error: pytest.ExceptionInfo[ConstraintError], text: str) -> str:
         ("f'{a}' == b", "'{a}' == b", "stands where"),
         ("[a for a in b]", "[a for a in b]", "a list stands only after in"),
         ("lambda: a > 1", ": a > 1", "stands where"),
-        ("a if b > 1 else c", "if b > 1 else c", "say it by and, or and not"),
+        ("a if b > 1 else c", "if b > 1 else c", "write implies(condition, consequence)"),
         ("a is 3", "is 3", "write =="),
         ("__import__('os') == 1", "__import__('os') == 1", "is no function"),
-        ("a > exp(b)", "exp(b)", "it has abs, min, max, place and was"),
+        ("a > exp(b)", "exp(b)", "it has abs, min, max, place, implies, iff and was"),
         ("a > 'x", "'x", "has no closing '"),
         ("a > 1.5e", "1.5e", "'1.5e' is no number"),
         ("a > 0x10", "0x10", "is no number"),
@@ -63,12 +63,16 @@ def place(error: pytest.ExceptionInfo[ConstraintError], text: str) -> str:
         ("a in []", "]", "a number or a text"),
         ("a in [1] == b", "== b", "join the two by and"),
         ("a < b in [1]", "in [1]", "join the two by and"),
-        ("a not 3", "3", "should be in"),
+        ("a not 3", "not 3", "write not in, or !="),
+        ("(a, b) > 1", ", b) > 1", "',' stands where there should be )"),
+        ("min(a, b,) > 1", ") > 1", "a name, a number or a text in quotes"),
+        ("a > 1 if", "if", "write implies(condition, consequence)"),
         ("min(a) > 1", "min(a) > 1", "takes 2 arguments, not 1"),
         ("abs(a, b) > 1", "abs(a, b) > 1", "takes 1 argument, not 2"),
-        ("was(a + b) > 1", "+ b) > 1", "stands where there should be )"),
+        ("was(a + b) > 1", "+ b) > 1", "the name of a column"),
         ("was(3) > 1", "3) > 1", "the name of a column"),
-        ("was(was(a)) > 1", "(a)) > 1", "stands where there should be )"),
+        ("was(was(a)) > 1", "was(a)) > 1", "the name of a column"),
+        ("was(a, b) > 1", "a, b) > 1", "the name of a column"),
         ("(a > b) + 1 > 2", "> b) + 1 > 2", "arithmetic needs a value"),
         ("(a > b) == (b > c)", "> b) == (b > c)", "needs a value"),
         ("a and b > 1", "a and b > 1", "must be true or false"),
@@ -109,38 +113,43 @@ def test_a_formula_knows_no_query_and_needs_a_column() -> None:
 
 
 def test_names_in_backticks_may_be_anything() -> None:
-    tree = parse_rule("`marital-status` == 'Married' and `a``b` < was(`mean radius`) and `in` > `1`").tree
-    assert [cell.name for cell in cells_of(tree)] == ["marital-status", "a`b", "mean radius", "in", "1"]
-    assert [cell.was for cell in cells_of(tree)] == [False, False, True, False, False]
+    cells = list(parse_rule("`marital-status` == 'Married' and `a``b` < was(`mean radius`) and `in` > `1`").cells())
+    assert [cell.name for cell in cells] == ["marital-status", "a`b", "mean radius", "in", "1"]
+    assert [cell.was for cell in cells] == [False, False, True, False, False]
 
 
 def test_functions_are_names_where_nothing_is_called() -> None:
-    assert [cell.name for cell in cells_of(parse_rule("max >= min and was > abs").tree)] == ["max", "min", "was", "abs"]
+    assert [cell.name for cell in parse_rule("max >= min and was > abs").cells()] == ["max", "min", "was", "abs"]
 
 
 @pytest.mark.slow
 @given(st.text(min_size=1, max_size=30))
 @few
 def test_a_quoted_name_reads_as_the_name(name: str) -> None:
-    tree = parse_rule(f"{quoted_name(name)} > 1").tree
-    assert [cell.name for cell in cells_of(tree)] == [name]
+    assert [cell.name for cell in parse_rule(f"{quoted_name(name)} > 1").cells()] == [name]
 
 
 def test_numbers_and_texts_are_what_they_are_in_python() -> None:
     literals = ["1", "1_000", "1.5", ".5", "2.", "1e3", "1.5E-2", "-3", "True", "'x'", '"it\'s"', r"'it\'s'", r"'a\\b'"]
     for literal in literals:
-        tree = parse_rule(f"a == {literal}").tree
-        assert isinstance(tree, Comparison) and isinstance(tree.sides[1], Number | Text)
-        assert tree.sides[1].value == eval(literal) and type(tree.sides[1].value) is type(eval(literal))
+        value = compared_with(f"a == {literal}")
+        assert value == eval(literal) and type(value) is type(eval(literal))
+
+
+def compared_with(text: str) -> Any:
+    """The literal on the right of a comparison."""
+    parsed = parse_rule(text)
+    assert isinstance(parsed.tree, ast.Compare)
+    return parsed.literal(parsed.tree.comparators[0])
 
 
 def test_whole_numbers_are_read_exactly() -> None:
-    tree = parse_rule(f"a == {2**63 + 1}").tree
-    assert isinstance(tree, Comparison) and tree.sides[1] == Number(5, 2**63 + 1)
+    assert compared_with(f"a == {2**63 + 1}") == 2**63 + 1
 
 
 def test_a_rule_may_have_several_lines_and_the_caret_is_right_under_wide_letters() -> None:
-    assert parse_rule("a > 1\n  and b > 2").tree == parse_rule("a > 1   and b > 2").tree
+    cells = {"a": np.array([0.0, 2.0]), "b": np.array([3.0, 3.0])}
+    assert Rule("a > 1\n  and\n b > 2").bind(KINDS).holds(cells, {}).tolist() == [False, True]
     with pytest.raises(ConstraintError) as error:
         parse_rule("日本 > 1\nand = 2")
     assert str(error.value).split("\n")[1:] == ["    日本 > 1 and = 2", "    " + " " * 13 + "^"]

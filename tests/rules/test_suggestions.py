@@ -11,6 +11,7 @@ import polars
 import pytest
 from sklearn.datasets import load_breast_cancer
 
+from relax_plugin import rules
 from relax_plugin.errors import InputError
 from relax_plugin.rules.rule import BoundRule, Kind, Rule
 from relax_plugin.rules.suggestions import SuggestedRule, suggest_rules
@@ -29,6 +30,10 @@ def broken(rule: str, X: pd.DataFrame) -> int:
     bound = Rule(rule).bind({name: Kind() for name in X})
     assert isinstance(bound, BoundRule)
     return int((~bound.holds({name: X[name].to_numpy() for name in X}, {})).sum())
+
+
+def test_the_rules_package_exports_rules_and_suggestions() -> None:
+    assert rules.suggest_rules is suggest_rules and rules.Rule is Rule
 
 
 def test_orders_of_measurements_are_found_and_keep_on_rows_not_seen() -> None:

@@ -108,9 +108,9 @@ def test_of_no_query_does_one_answer_contain_another_or_nearly_repeat_it_or_chan
     result = make_explainer(name, model, **options).fit(rows).explain(queries, n=5)
     check_that_all_are_others(result, model.predict if kind != "mixed" else lambda rows: model(rows).argmax(axis=1))
     assert result.found.sum() >= 1.5 * result.found[:, 0].sum() > 0, "several are found where there are several"
-    assert (result.status[result.found] == "found").all()
+    assert (result.statuses[result.found] == "found").all()
     missing = ~result.found & result.found[:, :1]
-    assert all("changes other features" in told for told in result.status[missing])
+    assert all("changes other features" in told for told in result.statuses[missing])
 
 
 def test_categories_of_one_feature_are_different_answers() -> None:

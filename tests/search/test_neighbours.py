@@ -7,7 +7,6 @@ import pytest
 from reference.problems import problem_of
 
 from relax_plugin import Goal
-from relax_plugin.blackbox import Answer
 from relax_plugin.problem import Problem
 from relax_plugin.search.neighbours import AnsweredRows, Neighbours, _smallest
 
@@ -45,16 +44,6 @@ def test_a_row_is_asked_about_once_and_paid_for_by_the_first_query_that_wants_it
         assert order.tolist() == [[20, 21], [20, 21]]
     assert problem.blackbox.rows_asked == asked
     assert problem.spent.tolist() == [8, 0]
-
-
-def test_rows_that_are_expected_to_meet_the_goal_come_first() -> None:
-    problem = on_the_line([[18.2]])
-    mistaken = AnsweredRows(Neighbours.of(LINE), expected=lambda rows: Answer(rows[:, 0] - 5.0))
-    order, available = mistaken.nearest(problem, 2, PLENTY, promising_first=True)
-    assert order.tolist() == [[25, 26]] and available.tolist() == [2]
-    assert problem.spent[0] == 4
-    order, _ = mistaken.nearest(problem, 2, PLENTY)  # where it must be exact, expectations do not count
-    assert order.tolist() == [[20, 21]]
 
 
 @pytest.mark.parametrize("price", [0, 1, 3, 7])

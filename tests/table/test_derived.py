@@ -10,7 +10,9 @@ from reference.small_explainers import OPTIONS
 from sklearn.linear_model import LogisticRegression
 
 from relax_plugin import Counterfactuals, FeatureSpace, make_explainer
-from relax_plugin.errors import ConstraintError, UnknownNameError
+from relax_plugin.errors import ConstraintError, InputError, UnknownNameError
+from relax_plugin.evaluation.whole_rows import WholeRows
+from relax_plugin.rules.rule import BoundRule
 
 RNG = np.random.default_rng(3)
 ROWS = 150
@@ -135,3 +137,97 @@ def test_results_with_derived_columns_are_read_back() -> None:
     again = Counterfactuals.from_json(result.to_json())
     pd.testing.assert_frame_equal(again.frame, result.frame)
     assert result.to_array().shape == (6, 1, 5)
+
+
+def telecom() -> pd.DataFrame:
+    """Bills whose total is tenure times the monthly price, up to half a percent."""
+    rng = np.random.default_rng(5)
+    rows = pd.DataFrame(
+        {
+            "tenure": rng.integers(1, 60, 300),
+            "monthly": rng.uniform(20, 110, 300).round(2),
+            "support": rng.choice(["no", "yes"], 300),
+        }
+    )
+    return rows.assign(total=(rows["tenure"] * rows["monthly"] * rng.uniform(0.995, 1.005, 300)).round(2))
+
+
+TOTAL = "tenure * monthly"
+
+
+def churn(rows: pd.DataFrame) -> Any:
+    """The probabilities that a customer stays and leaves, who does so for a high total without support."""
+    leaves = 1 / (1 + np.exp((1500 - rows["total"].to_numpy() + 5000 * (rows["support"] == "yes").to_numpy()) / 400))
+    return np.column_stack([1 - leaves, leaves])
+
+
+def deviation(rows: pd.DataFrame) -> Any:
+    exact = rows["tenure"] * rows["monthly"]
+    return np.abs(rows["total"] - exact) / exact
+
+
+@pytest.mark.parametrize("name", ["greedy", "nearest-ct", "relax-global"])
+def test_counterfactuals_fulfil_a_rounded_formula_within_its_tolerance(name: str) -> None:
+    rows = telecom()
+    with pytest.raises(ConstraintError, match=r"If they are rounded, give \(formula, tolerance\), or"):
+        FeatureSpace.infer(rows, derived={"total": TOTAL})
+    space = FeatureSpace.infer(rows, derived={"total": (TOTAL, 0.01)})
+    explainer = make_explainer(name, churn, space, **OPTIONS.get(name, {})).fit(rows)
+    queries = rows[churn(rows)[:, 1] > 0.5][:40]
+    result = explainer.explain(queries, bounds={"tenure": (5, 60)}, n=2)
+    frame = result.frame
+    assert result.found.any(axis=1).all() and (deviation(frame) <= 0.01).all()
+    own = queries.iloc[frame["query_id"]].set_axis(frame.index)
+    moved = (frame[["tenure", "monthly"]] != own[["tenure", "monthly"]]).any(axis=1)
+    assert moved.any() and not moved.all()
+    assert (frame.loc[~moved, "total"] == own.loc[~moved, "total"]).all()
+    np.testing.assert_allclose(frame.loc[moved, "total"], frame["tenure"][moved] * frame["monthly"][moved])
+    counts = WholeRows(space, own, frame).counts()
+    assert not sum(one.sum() for one in counts.values())
+
+
+def test_the_judge_counts_a_derived_cell_beyond_its_tolerance() -> None:
+    rows = telecom()
+    space = FeatureSpace.infer(rows, derived={"total": (TOTAL, 0.01)})
+    after = rows[:3].assign(tenure=rows["tenure"][:3] + 1)
+    after["total"] = after["tenure"] * after["monthly"] * np.array([1.0, 1.009, 1.011])
+    assert WholeRows(space, rows[:3], after).altered_cells().tolist() == [0, 0, 1]
+
+
+def test_in_rules_a_rounded_column_stands_for_its_formula_also_for_the_judge() -> None:
+    rows = telecom()
+    row = rows[rows["total"] > 1000].iloc[:1]
+    limit = float(np.ceil((row["tenure"] * row["monthly"]).iloc[0]))
+    space = FeatureSpace.infer(rows, derived={"total": (TOTAL, 0.01)}, rules=[f"total <= {limit}"])
+    query = row.assign(total=limit * 1.004)
+    after = query.assign(support=np.where(query["support"] == "no", "yes", "no"))
+    known, values = space.taking_in(after)
+    (rule,) = space.bound_rules
+    assert isinstance(rule, BoundRule)
+    assert rule.holds(known.cells(values), {}).all()
+    assert not WholeRows(space, query, after).broken_rules().any()
+
+
+def test_a_tolerance_is_saved_with_the_space_and_zero_is_written_as_before() -> None:
+    rows = telecom()
+    space = FeatureSpace.infer(rows, derived={"total": (TOTAL, 0.01)})
+    again = FeatureSpace.from_dict(space.to_dict())
+    assert again == space and again.derived[0].formula.tolerance == 0.01
+    assert again != FeatureSpace.infer(rows, derived={"total": (TOTAL, 0.02)})
+    assert "tolerance" not in FeatureSpace.infer(PAY, derived=FORMULAS).to_dict()["derived"][0]
+
+
+@pytest.mark.parametrize("tolerance", [-0.1, 1.5, "much", np.nan, True])
+def test_a_tolerance_is_a_number_from_zero_to_one(tolerance: Any) -> None:
+    with pytest.raises(InputError, match=r"the tolerance of 'total' is .*, but must be a number from 0 to 1"):
+        FeatureSpace.infer(telecom(), derived={"total": (TOTAL, tolerance)})
+
+
+def test_a_query_beyond_the_tolerance_is_warned_of() -> None:
+    rows = telecom()
+    explainer = make_explainer("greedy", churn, FeatureSpace.infer(rows, derived={"total": (TOTAL, 0.01)}))
+    explainer.fit(rows)
+    near, far = (rows[:1].assign(total=rows["tenure"] * rows["monthly"] * share) for share in (1.009, 1.02))
+    explainer.explain(near)
+    with pytest.warns(UserWarning, match="which its formula 'tenure \\* monthly' does not give"):
+        explainer.explain(far)

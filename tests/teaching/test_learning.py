@@ -26,7 +26,7 @@ from relax_plugin.teaching.slider import Slider
 TASK = toy_task("network")
 QUERIES = TASK.X_test[:6]
 SHORT = ReLAXConfig(training="model", steps=24, episodes=32, updates_per_step=2, batch=32, hidden=16, start_pool=256)
-SHORT = replace(SHORT, validate_every=8, patience=100)
+SHORT = replace(SHORT, validate_every=8, demonstrations=0)
 OPTIONS = {"max_changes": 2, "effort": "policy", "config": SHORT, "progress": False}
 
 
@@ -47,7 +47,7 @@ def equal(one, other):
 @pytest.mark.slow
 def test_watching_changes_nothing(explainer) -> None:
     unwatched = ReLAX(TASK.model, TASK.space, seed=2, **OPTIONS).fit(TASK.X_train)
-    assert equal(explainer.agent_.weights_by_name(), unwatched.agent_.weights_by_name())
+    assert equal(explainer.agent_.weights, unwatched.agent_.weights)
     kept = [name for name in unwatched.history_.frame() if name != "seconds"]
     assert unwatched.history_.frame()[kept].equals(explainer.history_.frame()[kept])
     np.testing.assert_array_equal(unwatched.explain(QUERIES).values, explainer.explain(QUERIES).values)
@@ -56,9 +56,7 @@ def test_watching_changes_nothing(explainer) -> None:
 def test_there_is_a_snapshot_of_every_validation_and_the_kept_one_is_the_agent(explainer) -> None:
     assert list(explainer.snapshots_) == [0, 8, 16, 24]
     kept = int(explainer.history_.frame().set_index("step")["objective"].idxmax())
-    same = [
-        step for step, weights in explainer.snapshots_.items() if equal(weights, explainer.agent_.weights_by_name())
-    ]
+    same = [step for step, weights in explainer.snapshots_.items() if equal(weights, explainer.agent_.weights)]
     assert same == [kept]
 
 
@@ -67,14 +65,14 @@ def test_the_last_snapshot_is_the_trained_agent_where_the_last_is_the_best() -> 
     config = replace(SHORT, validate_every=100)
     one = WatchedReLAX(TASK.model, TASK.space, **{**OPTIONS, "config": config}).fit(TASK.X_train)
     assert list(one.snapshots_) == [0, 24]
-    assert equal(one.snapshots_[24], one.agent_.weights_by_name())
-    assert not equal(one.snapshots_[0], one.agent_.weights_by_name())
+    assert equal(one.snapshots_[24], one.agent_.weights)
+    assert not equal(one.snapshots_[0], one.agent_.weights)
 
 
 def test_a_snapshot_acts_inside_the_with_only(explainer) -> None:
     trained = explainer.agent_
     with explainer.at(0):
-        assert equal(explainer.agent_.weights_by_name(), explainer.snapshots_[0])
+        assert equal(explainer.agent_.weights, explainer.snapshots_[0])
         untrained = explainer.explain(TASK.X_test).found.mean()
     assert explainer.agent_ is trained
     assert explainer.explain(TASK.X_test).found.mean() > untrained

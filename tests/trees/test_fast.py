@@ -121,25 +121,26 @@ def test_only_auto_is_known():
         BlackBox(MODELS["forest"], accelerate=True)
 
 
-def explained(query, goal=None):
+def explained(monkeypatch, query, goal=None):
     """What an accelerated explainer says to one row, and what it called of the model.
 
     The model says the opposite of its trees where `a` is 99, which no training row has.
     """
     model, calls = RandomForestClassifier(25, random_state=0).fit(ROWS, KINDS > 0), []
-    predict, predict_proba = model.predict, model.predict_proba
+    predict, predict_proba = RandomForestClassifier.predict, RandomForestClassifier.predict_proba
 
-    def watched_predict(X):
+    def watched_predict(self, X):
         own = calls.copy()
-        told = predict(X)
+        told = predict(self, X)
         calls[:] = [*own, ("predict", len(X))]  # and not what it asks itself
         return np.where(np.asarray(X)[:, 0] == 99.0, ~told, told)
 
-    def watched_probabilities(X):
+    def watched_probabilities(self, X):
         calls.append(("predict_proba", len(X)))
-        return predict_proba(X)
+        return predict_proba(self, X)
 
-    model.predict, model.predict_proba = watched_predict, watched_probabilities
+    monkeypatch.setattr(RandomForestClassifier, "predict", watched_predict)
+    monkeypatch.setattr(RandomForestClassifier, "predict_proba", watched_probabilities)
     explainer = make_explainer("surrogate-search", BlackBox(model, accelerate="auto"), goal=goal).fit(ROWS)
     assert explainer.blackbox_.trees is not None
     calls.clear()
@@ -147,8 +148,8 @@ def explained(query, goal=None):
     return model, result, calls.copy()
 
 
-def test_query_and_answer_are_confirmed_by_one_call_of_predict():
-    model, result, calls = explained(ROWS[:1])
+def test_query_and_answer_are_confirmed_by_one_call_of_predict(monkeypatch):
+    model, result, calls = explained(monkeypatch, ROWS[:1])
     assert result.found.all()
     assert calls == [("predict", 2)]
     assert model.predict(result.frame[list(ROWS)]).tolist() == result.after[:, 0].tolist()
@@ -158,15 +159,15 @@ def test_query_and_answer_are_confirmed_by_one_call_of_predict():
 
 
 @pytest.mark.slow
-def test_a_query_that_needs_no_answer_is_confirmed_too():
-    label = bool(explained(ROWS[:1])[1].before[0])
-    _, result, calls = explained(ROWS[:1], Goal.to(label))
-    assert result.status[0, 0] == "the query meets the goal already"
+def test_a_query_that_needs_no_answer_is_confirmed_too(monkeypatch):
+    label = bool(explained(monkeypatch, ROWS[:1])[1].before[0])
+    _, result, calls = explained(monkeypatch, ROWS[:1], Goal.to(label))
+    assert result.statuses[0, 0] == "the query meets the goal already"
     assert calls == [("predict", 1)]
 
 
 @pytest.mark.slow
-def test_the_model_has_the_last_word_on_a_query_that_its_trees_are_wrong_about():
-    model, result, calls = explained(ROWS[:1].assign(a=99.0))
+def test_the_model_has_the_last_word_on_a_query_that_its_trees_are_wrong_about(monkeypatch):
+    model, result, calls = explained(monkeypatch, ROWS[:1].assign(a=99.0))
     assert len(calls) > 1
     assert result.before.tolist() == model.predict(ROWS[:1].assign(a=99.0)).tolist()

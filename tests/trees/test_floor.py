@@ -260,16 +260,21 @@ def test_a_model_that_does_not_answer_as_its_trees_proves_nothing() -> None:
         floor(Stubborn(5, random_state=0).fit(MIXED, TWO), SPACES[False], QUERIES, most_changes=1)
     model = RandomForestClassifier(5, random_state=0).fit(MIXED, TWO)
     model.predict = lambda X: np.zeros(len(X), dtype=int)  # of this one only, which its class does not tell
-    with pytest.raises(UnsupportedError, match="do not answer as it does"):
+    with pytest.raises(UnsupportedError, match="RandomForestClassifier whose 'predict' was replaced"):
         floor(model, SPACES[False], QUERIES, most_changes=1)
 
 
-def test_an_optimum_of_the_trees_that_the_model_itself_denies_is_none() -> None:
-    """The model answers the queries as its trees do, and class 0 to every other row."""
+def test_an_optimum_of_the_trees_that_the_model_itself_denies_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model answers the queries and large batches as its trees do, and class 0 to every other row."""
     model = RandomForestClassifier(5, random_state=0).fit(MIXED, TWO)
     queries = MIXED[model.predict(MIXED) == 0][:5]
     assert (floor(model, SPACES[False], queries, most_changes=2).changes > 0).any()
-    model.predict = lambda X: np.zeros(len(X), dtype=int)
+    real = RandomForestClassifier.predict
+    monkeypatch.setattr(
+        RandomForestClassifier,
+        "predict",
+        lambda self, X: real(self, X) if len(X) > 256 else np.zeros(len(X), dtype=int),
+    )
     best = floor(model, SPACES[False], queries, most_changes=2)
     assert (best.changes == -1).all()
     assert np.isnan(best.distance).all()
@@ -294,8 +299,9 @@ def test_an_optimum_of_the_trees_that_the_model_itself_denies_is_none() -> None:
     ],
 )
 def test_a_model_without_readable_trees_is_refused(model: Any, space: FeatureSpace | None, reason: str) -> None:
+    own = QUERIES.assign(count=np.array(list("abcdefg"))[QUERIES["count"]]) if space else QUERIES
     with pytest.raises(UnsupportedError, match=f"skipped because {reason}"):
-        floor(model, space or SPACES[False], QUERIES)
+        floor(model, space or SPACES[False], own)
 
 
 def test_wrong_requests_are_refused() -> None:
@@ -349,7 +355,7 @@ def test_a_certificate_is_about_the_goal_and_the_limits_of_the_call() -> None:
     explainer, result = explained(goal=Goal.to(1), vary=["count", "member"])
     certified = certify(result, explainer, goal=Goal.to(1), vary=["count", "member"])
     assert certified.proofs is not None
-    already = result.status[:, 0] == "the query meets the goal already"
+    already = result.statuses[:, 0] == "the query meets the goal already"
     assert already.any()
     assert set(certified.proofs[already]) == {""}, "there is nothing to prove"
     assert "Proved" not in certified.sentences()[int(np.argmax(already))]

@@ -217,7 +217,7 @@ class Own(StandardScaler):
     [
         (PolynomialFeatures(), "the pipeline has a PolynomialFeatures"),
         (KNNImputer(), "the pipeline has a KNNImputer"),
-        (Own(), "the pipeline has a Own of another package"),
+        (Own(), "the model has a Own of another package"),
         (FunctionTransformer(np.abs), "the pipeline has a FunctionTransformer"),
         (OneHotEncoder(handle_unknown="ignore"), "'age' is one whose single values OneHotEncoder tells apart"),
         (SimpleImputer(missing_values=0), "'age' is one whose single values SimpleImputer tells apart"),
@@ -298,7 +298,7 @@ def test_methods_that_look_into_trees_look_through_pipelines(space: FeatureSpace
         assert found.found[:, 0].sum() >= 3
         assert (found.sparsity[found.found] >= best.changes[found.found[:, 0]]).all()
         if name == "mace":
-            assert (found.stage[found.found] == "optimal").all()
+            assert (found.stages[found.found] == "optimal").all()
             assert (found.proximity[found.found] <= best.distance[found.found[:, 0]] + 1e-9).all()
         assert certify(found, explainer, most_changes=1).proofs is not None
 

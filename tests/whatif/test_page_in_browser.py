@@ -24,7 +24,7 @@ def address() -> str:
     bound, ready = listening(0), threading.Event()
     own = session(model=MODEL, setup="# the setup", title="What if, in a browser?")
     own.warm_up()
-    app = what_if_app(own, "token")
+    app = what_if_app(own, "token", bound.getsockname()[1])
     threading.Thread(target=run, args=(app, bound, ready.set), daemon=True).start()
     assert ready.wait(120)
     return address_of(bound, "token")

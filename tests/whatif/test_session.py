@@ -10,8 +10,8 @@ import pytest
 from reference.what_if import HOSTILE, SETUP, Loans, session, table
 from sklearn.linear_model import LinearRegression
 
-from relax_plugin.base import make_explainer
-from relax_plugin.errors import ColumnError, InputError, ModelError, NotFittedError, ReLAXError
+from relax_plugin.base import BlackBox, make_explainer
+from relax_plugin.errors import ColumnError, GoalError, InputError, ModelError, NotFittedError, ReLAXError
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
 from relax_plugin.whatif.session import WhatIf
@@ -119,7 +119,7 @@ def test_an_unseen_category_is_shown_kept_and_can_be_edited_away(own):
     strange = WhatIf(own.explainer, rows)
     assert strange.row(3)["cells"]["town"] == {"cell": None, "shown": "Z", "foreign": True}
     assert strange.predict({"row": 3, "cells": {"age": 50}})["answer"]["answer"] in ("no", "yes")
-    with pytest.warns(UserWarning, match="'Z' in row 0"):
+    with pytest.warns(UserWarning, match="'Z' in row 1003 "):
         assert strange.explain({"row": 3})["alternatives"][0]["found"]
     row, columns = strange.edited(strange.read({"row": 3, "cells": {"town": "R"}}))
     assert row["town"].iloc[0] == "R" and columns == ["town"]
@@ -135,7 +135,7 @@ def test_it_is_told_whether_an_edit_reaches_the_goal_and_what_is_odd(own):
 
 
 QUESTIONS = [
-    {"row": 0, "n": 1},
+    {"row": 0, "n": 1, "plausible": "prefer"},
     {"row": 1, "n": 3, "goal": {"kind": "to", "label": "yes", "min_probability": 0.7}, "plausible": "no"},
     {"row": 7, "n": 2, "features": {"age": {"locked": True}, "town": {"categories": ["R", HOSTILE]}}, "max_changes": 2},
     {"row": 3, "features": {"income": {"low": 100, "high": 800.5, "direction": "up"}, "size": {"direction": "up"}}},
@@ -166,6 +166,12 @@ def test_the_python_of_a_question_gives_the_same_answer(own, elsewhere, sent):
     assert [one["status"] for one in records] == [one["status"] for one in told["alternatives"]]
     assert found.card(0)._repr_html_() == told["card"]
     assert any(one["found"] for one in told["alternatives"])
+
+
+def test_plausibility_is_off_unless_it_is_asked_for(own):
+    assert own.describe()["plausible"] == "no"
+    assert "plausible=False" in own.explain({"row": 0})["python"]
+    assert 'plausible="prefer"' in own.explain({"row": 0, "plausible": "prefer"})["python"]
 
 
 @pytest.mark.slow
@@ -264,6 +270,10 @@ def _scores(X: Any) -> Any:
     return np.column_stack([1 - np.asarray(X)[:, 0], np.asarray(X)[:, 0]])
 
 
+def _number(X: Any) -> Any:
+    return 3 * np.asarray(X)[:, 0]
+
+
 def test_what_is_no_session_is_refused():
     rows = table().drop(columns="remark")
     with pytest.raises(NotFittedError):
@@ -277,3 +287,32 @@ def test_what_is_no_session_is_refused():
     unnamed = make_explainer("greedy", _scores).fit(numbers)
     with pytest.raises(InputError, match="names are texts"):
         WhatIf(unnamed, numbers)
+    without_goal = make_explainer("greedy", BlackBox(_number, task="regression")).fit(numbers.rename(columns=str))
+    with pytest.raises(GoalError, match="a regressor needs a goal"):
+        WhatIf(without_goal, numbers.rename(columns=str))
+
+
+class Both:
+    """A model whose classes people write alike: the number 1, the text "1" and what its representation is."""
+
+    classes_ = np.array([1, "1", "'1'", 2.0], dtype=object)
+    _estimator_type = "classifier"
+
+    def predict_proba(self, rows):
+        points = np.column_stack([rows["a"] * place for place in (-1.0, 1.0, 2.0, 3.0)]) / 10
+        return np.exp(points) / np.exp(points).sum(axis=1, keepdims=True)
+
+    def predict(self, rows):
+        return self.classes_[self.predict_proba(rows).argmax(axis=1)]
+
+
+def test_a_class_is_found_by_itself_and_not_by_how_it_is_written():
+    rows = pd.DataFrame({"a": np.linspace(-3, 3, 40), "b": np.arange(40.0)})
+    explainer = make_explainer("greedy", Both(), FeatureSpace.infer(rows), goal=Goal.to("1")).fit(rows)
+    own = WhatIf(explainer, rows)
+    told = own.describe()
+    texts = [one["value"] for one in told["classes"]]
+    assert len(set(texts)) == 4 and told["goal"]["label"] == texts[1]
+    for text, label in zip(texts, Both.classes_, strict=True):
+        goal = own.read({"row": 0, "goal": {"kind": "to", "label": text}}).arguments["goal"]
+        assert goal.label == label and type(goal.label) is type(label)

@@ -346,7 +346,7 @@ function showWishes() {
   part("goal-probability").hidden = !classes || !known.probabilities;
   part("goal-of-numbers").hidden = classes;
   const select = document.getElementById("goal-label");
-  if (classes) select.replaceChildren(make("option", { value: "" }, "another one"), ...known.classes.map((one) => make("option", { value: `=${one}`, selected: known.goal.label === one }, one)));
+  if (classes) select.replaceChildren(make("option", { value: "" }, "another one"), ...known.classes.map((one) => make("option", { value: `=${one.value}`, selected: known.goal.label === one.value }, one.words)));
   if (known.goal.min_probability !== null) document.getElementById("min-probability").value = 100 * known.goal.min_probability;
   const kind = document.getElementById("goal-kind");
   if (known.goal.kind === "shift" || known.goal.kind === "between") kind.value = known.goal.direction ?? "between";

@@ -1,1 +1,0 @@
-"""The COVID-19 case study."""

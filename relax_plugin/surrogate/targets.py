@@ -1,0 +1,96 @@
+"""Targets: what a surrogate model imitates of a model's answers, and how far predicted ones are from a goal."""
+
+import numpy as np
+
+from relax_plugin.arrays import Floats
+from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.goal import BoundGoal
+
+LABEL_LOGIT = 3.0  # where the model answers labels only, a label counts as this logit
+FARTHEST = 1e9  # units that a gap may be: what is squared must not overflow in single precision
+
+
+class Targets:
+    """One number a row where that says all (a regressor's value, the logit of two classes), else one a class.
+
+    A regressor's values and decision scores may be of any size, and single precision and trees are at home around 1:
+    they are measured from a `centre` in a `unit`. Logits are of the right size already.
+    """
+
+    def __init__(self, blackbox: BlackBox) -> None:
+        self.blackbox = blackbox
+        self.classes = 0 if blackbox.task == "regression" else len(np.asarray(blackbox.classes))
+        self.count = 1 if self.classes in (0, 2) else self.classes
+        self.centre, self.unit = 0.0, 1.0
+
+    def measure(self, answer: Answer) -> None:
+        """Find centre and unit for answers like these; the unit is a power of two, so that nothing is rounded."""
+        if self.classes and (answer.scores is None or self.blackbox.has_probabilities):
+            return
+        self.centre, self.unit = 0.0, 1.0
+        numbers = self.of(answer)
+        self.centre = 0.0 if self.classes else float(np.median(numbers))
+        size = float(np.abs(numbers - self.centre).mean()) or float(np.abs(numbers).mean()) or 1.0
+        self.unit = float(np.exp2(np.round(np.log2(np.clip(size, 1e-300, 1e300)))))
+
+    def of(self, answer: Answer) -> Floats:
+        """Targets of answers (rows, count): values, logits without their mean over classes, or decision scores."""
+        if self.classes == 0:
+            return np.asarray((answer.output[:, None] - self.centre) / self.unit)
+        if answer.scores is None:
+            scores = LABEL_LOGIT * (answer.output[:, None] == np.arange(self.classes))
+        else:
+            scores = self.blackbox.logits(answer.scores) / self.unit
+        if self.classes == 2:
+            return np.asarray(scores[:, 1:] - scores[:, :1])
+        return np.asarray(scores - scores.mean(axis=1, keepdims=True))
+
+    def answer(self, targets: Floats) -> Answer:
+        """Targets as the model would answer; the inverse of `of` up to the grain of the model's scores."""
+        if self.classes == 0:
+            return Answer(targets[:, 0] * self.unit + self.centre)
+        if self.classes == 2:
+            targets = 0.5 * np.concatenate([-targets, targets], axis=1)
+        output = targets.argmax(axis=1).astype(np.float64)
+        if self.blackbox.reader.has_scores and self.blackbox.reader.score_kind != "probability":
+            return Answer(output, targets * self.unit)
+        exponents = np.exp(targets - targets.max(axis=1, keepdims=True))
+        return Answer(output, exponents / exponents.sum(axis=1, keepdims=True))
+
+    def gap(self, goal: BoundGoal, targets: Floats) -> Floats:
+        """How far predicted answers (queries, ..., count) are from the goals of their queries, in units."""
+        several = (slice(None),) + (None,) * (targets.ndim - 2)
+        if goal.wanted is None:
+            assert goal.lower is not None and goal.upper is not None
+            lower, upper = (((end - self.centre) / self.unit)[several] for end in (goal.lower, goal.upper))
+            gap = np.maximum(lower - targets[..., 0], targets[..., 0] - upper)
+            return np.clip(gap if goal.inside else -gap, -FARTHEST, FARTHEST)
+        if goal.least is not None:
+            return self._gap_of_odds(goal, targets)
+        logs = targets
+        if goal.min_probability is not None:
+            both = 0.5 * np.concatenate([-targets, targets], axis=-1) if self.classes == 2 else targets
+            logs = both - np.logaddexp.reduce(both, axis=-1, keepdims=True)
+        elif self.classes == 2:
+            wanted = goal.wanted
+            sign = (wanted[:, 0].astype(targets.dtype) - wanted[:, 1])[several]
+            one_only = np.where(wanted.all(axis=1), -1.0, 1.0).astype(targets.dtype)[several]
+            return np.where(sign == 0, one_only, targets[..., 0] * sign)
+        wanted = goal.wanted[(*several, slice(None))]
+        best_wanted = np.where(wanted, logs, -np.inf).max(axis=-1)
+        best_other = np.where(wanted, -np.inf, logs).max(axis=-1)
+        gap = np.where(np.isfinite(best_other), best_other - best_wanted, -1.0)
+        if goal.min_probability is not None:
+            gap = np.maximum(gap, np.log(max(goal.min_probability, 1e-12)) - best_wanted)
+        return np.where(np.isfinite(best_wanted), gap, 1.0)
+
+    def _gap_of_odds(self, goal: BoundGoal, targets: Floats) -> Floats:
+        """The gap where a probability of the wanted class is enough: log odds that are missing."""
+        assert goal.wanted is not None and goal.least is not None
+        several = (slice(None),) + (None,) * (targets.ndim - 2)
+        logs = 0.5 * np.concatenate([-targets, targets], axis=-1) if self.classes == 2 else targets
+        wanted = goal.wanted[(*several, slice(None))]
+        own = np.where(wanted, logs, -np.inf).max(axis=-1)
+        others = np.logaddexp.reduce(np.where(wanted, -np.inf, logs), axis=-1)
+        needed = goal.log_odds(goal.least).astype(targets.dtype)[several]
+        return np.where(np.isfinite(others), needed - (own - others), 1.0)
