@@ -145,7 +145,8 @@ def test_two_tabs_have_histories_of_their_own_and_a_reload_keeps_them(opened_pag
     choose(second, "1002")
     ask(first)
     ask(second)
-    first.wait_for_selector(".history li")
+    first.wait_for_selector(".history li")  # asked for after the answer is shown
+    second.wait_for_selector(".history li")
     assert ["customer 1001" in text for text in first.locator(".history li").all_inner_texts()] == [True]
     assert ["customer 1002" in text for text in second.locator(".history li").all_inner_texts()] == [True]
     first.reload()
