@@ -1,0 +1,1 @@
+"""The COVID-19 case study."""
