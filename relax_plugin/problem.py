@@ -225,6 +225,11 @@ class Problem:
         distance, changes = self.distance(values, owner), self.changed(values, owner).sum(axis=1).astype(np.float64)
         return (changes, distance) if self.by_distance else (distance, changes)
 
+    def is_better(self, values: Values, than: Values, owner: Integers) -> Booleans:
+        """Whether candidates are better by the objective than others of the same owners."""
+        (second, first), (others_second, others_first) = self.ranks(values, owner), self.ranks(than, owner)
+        return np.asarray((first < others_first) | ((first == others_first) & (second < others_second)))
+
     def changed(self, values: Values, owner: Integers) -> Booleans:
         return np.asarray(values != self.start[owner])
 

@@ -32,13 +32,10 @@ Of these 8 alone leaves what is learned as it is: the others were chosen because
 otherwise.
 """
 
-from dataclasses import dataclass, field, fields
-from math import inf, isfinite
-from numbers import Integral, Real
-from sys import float_info
-from typing import Any, Literal, get_args, get_origin
+from dataclasses import dataclass
+from typing import Literal
 
-from relax_plugin.errors import InputError
+from relax_plugin.parameters import Check, check_parameters, documented, flag, one_of, param, real, whole
 from relax_plugin.surrogate import LEAST_QUERY_BUDGET, MOST_QUERY_BUDGET
 
 # λ = 0.1, the middle of the paper's Figure 4, is per unit of L1 between rows of unit length (§4.4). There a feature of
@@ -48,88 +45,73 @@ PAPER_LAMBDA = 0.1 * PAPER_DEVIATION  # per standard deviation
 PAPER_RADIUS = 1.0 / PAPER_DEVIATION  # standard deviations
 
 
-def ranged(default: float | None, low: float, high: float = inf) -> Any:
-    """A number of the settings: its default, and from where to where it may be set."""
-    return field(default=default, metadata={"low": low, "high": high})
+def count(least: int = 1, most: int = 10**9) -> Check:
+    """Accepts whole numbers; of what `explain` makes room for few, since a saved file may say anything."""
+    return whole(least, most)
 
 
+SHARE, POSITIVE, ANY = real(0, 1), real(0), real(-1e300)
+
+
+@documented
 @dataclass(frozen=True)
 class ReLAXConfig:
-    """Settings of ReLAX. `ReLAXConfig.paper()` follows the letter of the paper where it is explicit.
-
-    A number stands as `ranged(default, low, high)`; what `explain` makes room for has an upper end, since a saved file
-    may say anything.
-    """
+    """Settings of ReLAX. `ReLAXConfig.paper()` follows the letter of the paper where it is explicit."""
 
     # Markov decision process (§4.1)
-    actions: Literal["directional", "signed"] = "directional"
-    distance_weight: float = ranged(0.03, 0)  # λ of the reward, per standard deviation of L1
-    shaping: float = ranged(0.0, 0)  # reward for closing the whole gap to the goal; 0 switches shaping off
+    actions: Literal["directional", "signed"] = param(
+        "directional", "Two actions a number, up and down, or one signed one.", one_of(("directional", "signed"))
+    )
+    distance_weight: float = param(0.03, "λ of the reward, per standard deviation of L1.", POSITIVE)
+    shaping: float = param(0.0, "Reward for closing the whole gap to the goal.", POSITIVE)
     # Policy optimisation (§4.2)
-    discount: float = ranged(0.85, 0, 1)  # γ: one more change costs 1 - γ
-    steps_of_return: int = ranged(3, 1, 100)  # n of the n-step target
-    learning_rate: float = ranged(3e-3, 0)  # Adam, falling linearly to a tenth
-    batch: int = ranged(128, 1)  # transitions of one update
-    target_rate: float = ranged(0.02, 0, 1)  # share of the online network that its target takes over at each update
-    priority_exponent: float = ranged(0.6, 0)  # β of p ∝ |TD error|^β; 0 draws uniformly
-    importance_exponent: float = ranged(0.4, 0)  # how far the bias of priorities is corrected
-    replay: int = ranged(32_768, 1)  # transitions kept
-    hidden: int = ranged(96, 1, 100_000)  # units of a hidden layer
+    discount: float = param(0.85, "One more change costs 1 less the discount.", SHARE)
+    steps_of_return: int = param(3, "n of the n-step target.", count(1, 100))
+    learning_rate: float = param(3e-3, "Of Adam, falling linearly to a tenth.", POSITIVE)
+    batch: int = param(128, "Transitions of one update.", count())
+    priority_exponent: float = param(0.6, "β of p ∝ |TD error|^β; 0 draws uniformly.", POSITIVE)
+    replay: int = param(32_768, "Transitions kept.", count())
+    hidden: int = param(96, "Units of a hidden layer.", count(1, 100_000))
     # Exploration (§4.3)
-    exploration_start: float = ranged(0.3, 0, 1)  # ε, share of random discrete actions at first
-    exploration_end: float = ranged(0.1, 0, 1)
-    state_curiosity: float = ranged(0.0, -inf)  # weight of r^{i,s}
-    action_curiosity: float = ranged(0.0, -inf)  # weight of r^{i,a}
+    exploration_start: float = param(0.3, "ε, the share of random discrete actions, at first.", SHARE)
+    exploration_end: float = param(0.1, "ε at the end.", SHARE)
+    state_curiosity: float = param(0.0, "Weight of r^{i,s}.", ANY)
+    action_curiosity: float = param(0.0, "Weight of r^{i,a}.", ANY)
     # What the agent is trained on
-    training: Literal["auto", "model", "surrogate"] = "auto"  # auto: the model (the paper), unless it is costly
-    query_budget: int | None = ranged(None, LEAST_QUERY_BUDGET, MOST_QUERY_BUDGET)  # model rows of a surrogate; None:
-    # 1,000 where a search runs on it too, 4,000 where it is for training alone
+    training: Literal["auto", "model", "surrogate"] = param(
+        "auto", "auto: on the model, as in the paper, unless it is costly.", one_of(("auto", "model", "surrogate"))
+    )
+    query_budget: int | None = param(
+        None,
+        "Model evaluations of a surrogate model. None: 1,000 where a search runs on it too, or else 4,000.",
+        whole(LEAST_QUERY_BUDGET, MOST_QUERY_BUDGET),
+    )
     # Demonstrations, an addition to the paper
-    demonstrations: int = ranged(350, 0)  # starts that the search engine solves; 0: none, and nothing is imitated
-    demonstration_bonus: float = ranged(0.2, 0)  # added to the priority of a demonstrated step
-    first_updates: int = ranged(100, 0)  # from demonstrations alone
-    imitate_every: int = ranged(5, 1)  # steps; then the agent's own paths, polished, become demonstrations
+    demonstrations: int = param(350, "Starts that the search engine solves; 0: nothing is imitated.", count(0))
+    first_updates: int = param(100, "Updates from demonstrations alone.", count(0))
+    imitate_every: int = param(5, "Steps, after which the agent's own paths are polished and imitated.", count())
     # Training (Algorithm 1)
-    steps: int = ranged(40, 1)  # of all episodes side by side
-    seconds: float | None = ranged(None, 0)  # a second budget, for impatience; the answer then depends on the machine
-    episodes: int = ranged(256, 1)  # side by side
-    updates_per_step: int = ranged(12, 1)
-    start_pool: int = ranged(2048, 1)  # starts scored once
-    balanced: bool = True  # whether every predicted class is as frequent among the starts as any other
-    made_share: float = ranged(0.3, 0, 1)  # of the starts are mixtures of training rows with noise
-    masked_share: float = ranged(0.5, 0, 1)  # of the starts have features frozen: `vary` then works without a new fit
-    mask_rate: float = ranged(0.8, 0, 1)  # highest share of features frozen
-    bounded_share: float = ranged(0.25, 0, 1)  # of the starts have narrowed bounds: so does `bounds`
-    validation_rows: int = ranged(128, 1)  # training rows set aside to choose the best weights
-    validate_every: int = ranged(5, 1)  # steps
+    steps: int = param(40, "Steps of all episodes side by side.", count())
+    episodes: int = param(256, "Episodes side by side.", count())
+    updates_per_step: int = param(12, "Updates after each step.", count())
+    start_pool: int = param(2048, "Starts, each evaluated once.", count())
+    balanced: bool = param(True, "Whether every predicted class is as frequent among the starts.", flag)
+    made_share: float = param(0.3, "Share of the starts that are mixtures of training rows with noise.", SHARE)
+    masked_share: float = param(0.5, "Share with frozen features: `vary` then works without a new fit.", SHARE)
+    bounded_share: float = param(0.25, "Share with narrowed bounds: so does `bounds`.", SHARE)
+    validation_rows: int = param(128, "Training rows set aside to choose the best weights.", count())
+    validate_every: int = param(5, "Steps between two validations.", count())
     # ReLAX-Local (§4.4)
-    local_radius: float = ranged(1.0, 0)  # of the ball around a query, L2 in standard deviations
-    local_steps: int = ranged(60, 1, 100_000)
-    local_episodes: int = ranged(16, 1, 10_000)  # side by side for each target
-    local_batch: int = ranged(32, 1, 100_000)  # transitions of one update of each agent
-    local_updates: int = ranged(3, 1, 1_000)  # updates per step
-    local_learning_rate: float = ranged(1e-3, 0)  # of fine-tuning; from scratch `learning_rate` holds
-    pretrained: bool = True  # Local starts from Global's weights; False trains it from scratch, as the paper compares
+    local_radius: float = param(1.0, "Of the ball around a query, L2 in standard deviations.", POSITIVE)
+    local_steps: int = param(60, "Steps of the fine-tuning on one query.", count(1, 100_000))
+    local_episodes: int = param(16, "Episodes side by side for each query.", count(1, 10_000))
+    local_batch: int = param(32, "Transitions of one update.", count(1, 100_000))
+    local_updates: int = param(3, "Updates after each step.", count(1, 1_000))
+    local_learning_rate: float = param(1e-3, "Of fine-tuning; from scratch it is `learning_rate`.", POSITIVE)
+    pretrained: bool = param(True, "Whether Local starts from Global's weights, or from scratch.", flag)
 
     def __post_init__(self) -> None:
-        for setting in fields(self):
-            name, value = setting.name, getattr(self, setting.name)
-            if setting.type is bool:
-                if not isinstance(value, bool):
-                    raise InputError(f"{name} is {value!r}, but must be True or False.")
-            elif get_origin(setting.type) is Literal:
-                *words, last = map(repr, get_args(setting.type))
-                if value not in get_args(setting.type):
-                    raise InputError(f"{name} is {value!r}; accepted are {', '.join(words)} and {last}.")
-            elif value is not None or setting.default is not None:
-                low, high = setting.metadata["low"], setting.metadata["high"]
-                whole = setting.type in (int, int | None)
-                kind: type[Any] = Integral if whole else Real
-                if not isinstance(value, kind) or not low <= value <= high or not abs(value) <= float_info.max:
-                    raise InputError(
-                        f"{name} is {value!r}, but must be a {'whole' if whole else 'finite'} number"
-                        f"{f' from {low:g}' if isfinite(low) else ''}{f' to {high:g}' if isfinite(high) else ''}."
-                    )
+        check_parameters(self)
 
     @classmethod
     def paper(cls) -> "ReLAXConfig":

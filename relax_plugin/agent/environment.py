@@ -11,7 +11,7 @@ from gymnasium.vector.utils import batch_space
 
 from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.arrays import Array, Booleans, Floats, Integers
-from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.blackbox import BlackBox
 from relax_plugin.search.state import Episodes, Observer
 
 
@@ -20,9 +20,9 @@ class CounterfactualEnv(VectorEnv[Any, Any, Any]):
 
     An action is a pair (discrete, magnitude): a position in the ActionTable and a number in [0, 1] (directional) or
     [-1, 1] (signed). `info["allowed"]` masks the discrete actions; one that is not allowed changes nothing and costs
-    a step. The reward is exactly that of §4.1.4; what shaping
-    would add is in `info["shaping"]`. `info["final_obs"]` holds the last states of finished episodes. `groups` keeps
-    parts of the pool to parts of the instances (ReLAX-Local).
+    a step. The reward is exactly that of §4.1.4; what shaping would add is in `info["shaping"]`. `info["final_obs"]`
+    holds the last states of finished episodes. `groups` keeps parts of the pool to parts of the instances
+    (ReLAX-Local).
     """
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012 (gymnasium's own form)
@@ -44,8 +44,7 @@ class CounterfactualEnv(VectorEnv[Any, Any, Any]):
         )
         self.observation_space = batch_space(self.single_observation_space, width)
         self.action_space = batch_space(self.single_action_space, width)
-        self.episodes = starts.take(np.zeros(width, dtype=np.int64))
-        self.allowed = observer.allowed(self.episodes)
+        self._begin(np.zeros(width, dtype=np.int64))
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -54,8 +53,7 @@ class CounterfactualEnv(VectorEnv[Any, Any, Any]):
         if seed is not None or not hasattr(self, "rng"):
             self.rng = np.random.default_rng(seed)
         chosen = (options or {}).get("starts")
-        self.episodes = self.pool.take(self._draw(np.arange(self.num_envs)) if chosen is None else np.asarray(chosen))
-        self.allowed = self.observer.allowed(self.episodes)
+        self._begin(self._draw(np.arange(self.num_envs)) if chosen is None else np.asarray(chosen))
         return self.observer.observe(self.episodes), {"allowed": self.allowed.copy()}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -82,14 +80,25 @@ class CounterfactualEnv(VectorEnv[Any, Any, Any]):
         done = met | over
         if done.any():
             info["final_obs"], info["_final_obs"] = observation.copy(), done
-            fresh = self.pool.take(self._draw(np.flatnonzero(done)))
-            self.episodes = _replaced(after, done, fresh)
-            observation[done] = self.observer.observe(fresh)
-            allowed[done] = self.observer.allowed(fresh)
-        else:
-            self.episodes = after
-        self.allowed, info["allowed"] = allowed, allowed.copy()
+            self.at[done] = self._draw(np.flatnonzero(done))
+            after = self._with_fresh(after, done)
+            observation, allowed = self.observer.observe(after), self.observer.allowed(after)
+        self.episodes, self.allowed, info["allowed"] = after, allowed, allowed.copy()
         return observation, reward, met, over, info
+
+    def _begin(self, at: Integers) -> None:
+        """Episodes at these positions of the pool."""
+        self.at = at.copy()
+        self.episodes = self.pool.take(self.at)
+        self.allowed = self.observer.allowed(self.episodes)
+
+    def _with_fresh(self, episodes: Episodes, done: Booleans) -> Episodes:
+        """The episodes, those that are done begun anew at their new positions."""
+        begun = self.pool.take(self.at)
+        values = np.where(done[:, None], begun.values, episodes.values)
+        used = np.where(done[:, None], begun.used, episodes.used)
+        left = np.where(done, begun.left, episodes.left)
+        return replace(begun, values=values, used=used, left=left, answer=episodes.answer.replaced(done, begun.answer))
 
     def _draw(self, instances: Integers) -> Integers:
         """A start for each instance: instances and pool are cut into as many groups, and each keeps to its own."""
@@ -103,33 +112,3 @@ def reward_of(observer: Observer, config: ReLAXConfig, before: Episodes, after: 
     distance = observer.space.distance
     farther = distance(after.values, after.start) - distance(before.values, before.start)
     return np.asarray(after.goal.met(after.answer) - config.distance_weight * farther)
-
-
-def _replaced(episodes: Episodes, done: Booleans, fresh: Episodes) -> Episodes:
-    order = np.arange(len(done))
-    order[done] = len(done) + np.arange(int(done.sum()))
-
-    def joined(old: Any, new: Any) -> Any:
-        return None if old is None else np.concatenate([old, new])[order]
-
-    limits, rows = episodes.limits, {}
-    for name in ROWWISE_LIMITS:
-        old, new = getattr(limits, name), getattr(fresh.limits, name)
-        if (len(old), len(new)) == (len(done), done.sum()):  # else one row is shared by all episodes
-            rows[name] = joined(old, new)
-    limits = replace(limits, **rows)
-    goals = {name: joined(getattr(episodes.goal, name), getattr(fresh.goal, name)) for name in ROWWISE_GOALS}
-    return Episodes(
-        joined(episodes.start, fresh.start),
-        joined(episodes.values, fresh.values),
-        joined(episodes.used, fresh.used),
-        joined(episodes.left, fresh.left),
-        Answer.joined(episodes.answer, fresh.answer).take(order),
-        replace(episodes.goal, **goals),
-        limits,
-        (joined(episodes.span[0], fresh.span[0]), joined(episodes.span[1], fresh.span[1])),
-    )
-
-
-ROWWISE_LIMITS = ("low", "high", "frozen", "choices")
-ROWWISE_GOALS = ("wanted", "avoided", "lower", "upper", "least")

@@ -38,6 +38,7 @@ EFFORTS = ("search", "refined", "policy")
 COSTLY = 2e-4  # seconds of a model row from which on training asks a surrogate model
 TRAINING_BUDGET = 4000  # model rows of a surrogate for training alone
 FEW_ROWS = 12  # model rows of a query, with fewer of which the agent is not asked in a search
+STRETCH = 2.0  # of magnitudes, where polish follows: too short costs a further change, too far is taken back
 MOST_MOVED = 64  # features of a wide table that the agent moves: those that demonstrations change most
 OUTDATED = {
     "rows_per_instance": "say max_queries",
@@ -225,7 +226,7 @@ class ReLAX(CounterfactualSearch):
         """What the search engine delivers, or the agent where it is better: the engine is none the worse for it."""
         learned = bool(self.history_.rows)
         if self.surrogate_ is not None:
-            paths = best_actions(self._ranker(), self.observer_, "agent") if learned else []
+            paths = best_actions(self._ranker(STRETCH), self.observer_, "agent") if learned else []
             search = self._surrogate_search(paths)
             return search.first_search(problem) if further else search.search(problem)
         rows, before = rows_of_search(problem, self.max_queries), problem.spent.copy()
@@ -239,25 +240,22 @@ class ReLAX(CounterfactualSearch):
 
     def _join(self, made: Proposals, other: Proposals, problem: Problem, queries: Integers) -> None:
         """Take over what the other has found for these queries where it is better, or the only one."""
-        keys = [problem.ranks(one[:, 0], queries)[::-1] for one in (other.values, made.values[queries])]
-        (first, second), (own_first, own_second) = keys
-        closer = (first < own_first) | ((first == own_first) & (second < own_second))
+        closer = problem.is_better(other.values[:, 0], made.values[queries, 0], queries)
         better = np.flatnonzero(other.offered[:, 0] & (closer | ~made.offered[queries, 0]))
         made.put(queries[better], other.of(better))
 
     def _agents_engine(self, rows: int | None) -> Engine:
         """The agent as a method of its own: its path alone, or its best actions with a touch of polish."""
-        ranker = self._ranker()
         if self.effort == "policy":
-            path = RankedChanges(ranker, self.observer_, 1, "policy")
+            path = RankedChanges(self._ranker(), self.observer_, 1, "policy")
             return Engine([path], rows=rows, until=self.until_, polished=unpolished)
         fallback: tuple[Proposer, ...] = ()
         if self.effort == "refined":
             fallback = (GreedyChanges(self.moves_), NearRows(self.answered_, self.moves_))
-        return refined(ranker, self.observer_, "agent", rows, self.until_, fallback)
+        return refined(self._ranker(STRETCH), self.observer_, "agent", rows, self.until_, fallback)
 
-    def _ranker(self) -> AgentRanker:
-        return AgentRanker(self.agent_, self.observer_)
+    def _ranker(self, stretch: float = 1.0) -> AgentRanker:
+        return AgentRanker(self.agent_, self.observer_, stretch)
 
     def policy_tree(self, X: Rows | None = None, *, goal: Goal | None = None, depth: int = 3) -> "PolicyTree":
         """What the trained agent does, as a small decision tree: which feature next, in which direction, how far.

@@ -102,20 +102,18 @@ class Logbook:
             self.agent.load_weights(best)
         return interrupted
 
-    def closes(
+    def note(
         self, step: int, exploration: float, reward: Floats, td_errors: Floats, replay: "PrioritizedReplay"
-    ) -> bool:
-        """Take note of a step, validate if it is time to, and say whether training ends before its last step."""
+    ) -> None:
+        """Take note of a step, and validate if it is time to."""
         self.step = step
         self.bar.update()
-        spent = time.perf_counter() - self.started
-        out_of_time = self.config.seconds is not None and spent > self.config.seconds
-        due = step % self.config.validate_every == 0 or step == self.config.steps or out_of_time
+        due = step % self.config.validate_every == 0 or step == self.config.steps
         if self.validate is not None and due:
-            row = self.validate()
+            seconds, row = time.perf_counter() - self.started, self.validate()
             told = {
                 "step": self.step,
-                "seconds": spent,
+                "seconds": seconds,
                 "rows": self.env.blackbox.rows_asked,
                 "exploration": exploration,
                 "reward": float(np.mean(reward)),
@@ -127,9 +125,6 @@ class Logbook:
             self.bar.set_postfix(validity=f"{row['validity']:.3f}", refresh=False)  # else it is shown too soon
             if row["objective"] > self.objective:
                 self.objective, self.best = row["objective"], self.agent.copied_weights()
-        if out_of_time:
-            self.history.stopped = "out of time"
-        return out_of_time
 
 
 class Returns:

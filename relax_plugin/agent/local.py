@@ -42,14 +42,12 @@ class LocalSolver:
         solved = np.flatnonzero(met)
         if self.refined:
             values[solved] = refine(problem, values[solved], solved)
-        everyone = np.arange(len(problem))
-        closer = rank_cost(problem, values, everyone) < rank_cost(problem, made.values[:, 0], everyone)
-        better = met & (~made.offered[:, 0] | closer)
+        closer = problem.is_better(values[solved], made.values[solved, 0], solved)
+        better = solved[~made.offered[solved, 0] | closer]
         made.values[better, 0], made.offered[better, 0] = values[better], True
-        made.stage[better, 0] = "local"
+        made.stage[better, 0], made.note[better] = "local", ""
         if made.scores is not None:  # those of the answers that gave way
             made.scores[better, 0] = np.nan
-        made.note[better] = ""
         return made
 
 
@@ -84,8 +82,7 @@ def _train_ensemble(
         learning_rate=config.learning_rate if weights is None else config.local_learning_rate,
     )
     env = CounterfactualEnv(starts, observer, problem.blackbox, local, width, groups=len(problem))
-    inputs = observer.observe(starts.take(slice(0, 1))).shape[1]
-    agent = Agent(inputs, observer, local, seed, members=len(problem))
+    agent = Agent(env.single_observation_space.shape[0], observer, local, seed, members=len(problem))
     if weights is not None:
         agent.load_weights(weights)
     best = BestSeen(problem, config.local_episodes)
@@ -96,7 +93,7 @@ def _train_ensemble(
         raise KeyboardInterrupt
     every = np.arange(len(problem))
     problem.charge(every, (problem.blackbox.rows_asked - asked) // len(problem))  # a step asks as many for each
-    return best.values, np.isfinite(best.cost)
+    return best.values, best.met
 
 
 def _starts_around(problem: Problem, config: ReLAXConfig, rng: np.random.Generator) -> Episodes:
@@ -106,44 +103,30 @@ def _starts_around(problem: Problem, config: ReLAXConfig, rng: np.random.Generat
     limits = problem.limits.take(owner)
     points = around(problem.start, problem.space, limits, config.local_radius, count, rng)
     itself = np.tile(np.arange(count) < count // 2, len(problem))
-    goal = problem.goal.take(owner)
     points[itself] = problem.start[owner[itself]]
-    answer = problem.before.take(owner)
+    goal, own = problem.goal.take(owner), problem.before.take(owner)
     asked = problem.ask(points[~itself], owner[~itself])
-    answer.output[~itself] = asked.output
-    if answer.scores is not None and asked.scores is not None:
-        answer.scores[~itself] = asked.scores
+    answer = own.replaced(~itself, asked.take(np.maximum(np.cumsum(~itself) - 1, 0)))
     over = goal.met(answer)  # a neighbour that meets the goal already teaches nothing: the query takes its place
     points[over] = problem.start[owner[over]]
-    answer.output[over] = problem.before.output[owner[over]]
-    if answer.scores is not None and problem.before.scores is not None:
-        answer.scores[over] = problem.before.scores[owner[over]]
-    return Episodes.begin(points, answer, goal, limits, problem.max_changes)
+    return Episodes.begin(points, answer.replaced(over, own), goal, limits, problem.max_changes)
 
 
 class BestSeen:
-    """Keeps, for each query, the best valid counterfactual met during training: the sparsest, then closest one."""
+    """Keeps, for each query, the best valid counterfactual met during training, by the objective."""
 
     def __init__(self, problem: Problem, episodes: int) -> None:
         self.problem = problem
         self.owner = np.repeat(np.arange(len(problem)), episodes)
-        self.values = problem.start.copy()
-        self.cost = np.full(len(problem), np.inf)
+        self.values, self.met = problem.start.copy(), np.zeros(len(problem), dtype=bool)
 
     def watch(self, info: dict[str, Any]) -> None:
         start = self.problem.start[self.owner]
         own = np.flatnonzero(info["met"] & (info["start"] == start).all(axis=1))
         own = own[self.problem.admits(info["values"][own], self.owner[own])]
         values, owner = info["values"][own], self.owner[own]
-        cost = rank_cost(self.problem, values, owner)
-        order = np.lexsort((cost, owner))
+        order = np.lexsort((*self.problem.ranks(values, owner), owner))
         first = order[np.unique(owner[order], return_index=True)[1]]
-        better = first[cost[first] < self.cost[owner[first]]]
-        self.values[owner[better]], self.cost[owner[better]] = values[better], cost[better]
-
-
-def rank_cost(problem: Problem, values: Values, owner: Any) -> Any:
-    """One number that orders counterfactuals by changes first and distance second, or by distance alone."""
-    if problem.by_distance:
-        return problem.distance(values, owner)
-    return problem.changed(values, owner).sum(axis=1) * 1e6 + problem.distance(values, owner)
+        values, owner = values[first], owner[first]
+        better = ~self.met[owner] | self.problem.is_better(values, self.values[owner], owner)
+        self.values[owner[better]], self.met[owner[better]] = values[better], True

@@ -38,25 +38,14 @@ class QNetwork(nn.Module):
 
     def head(self, codes: Tensor, parameters: Tensor, frozen: bool = False) -> Tensor:
         """Q of every action (members, batch, actions); `frozen` lets gradients reach the parameters only."""
+        effect, readout = self.effect, self.readout
         if frozen:
-            return _value(codes.detach(), parameters, self.effect.detach(), self.readout.detach())
-        return _value(codes, parameters, self.effect, self.readout)
+            codes, effect, readout = codes.detach(), effect.detach(), readout.detach()
+        units = torch.relu(codes[..., 1:] + parameters.unsqueeze(-1) * effect)
+        return codes[..., 0] + (units * readout).sum(-1)
 
     def forward(self, states: Tensor, parameters: Tensor) -> Tensor:
         return self.head(self.codes(states), parameters)
-
-    def taken(self, codes: Tensor, actions: Tensor, parameters: Tensor) -> Tensor:
-        """Q of the actions taken (members, batch), at the parameters they were taken with."""
-        members, batch = actions.shape
-        index = actions.unsqueeze(-1).expand(members, batch, 1 + CODE)
-        chosen = codes.gather(2, index.unsqueeze(2)).squeeze(2)
-        effect, readout = (w.squeeze(1).gather(1, index[..., 1:]) for w in (self.effect, self.readout))
-        return _value(chosen, parameters, effect, readout)
-
-
-def _value(codes: Tensor, parameters: Tensor, effect: Tensor, readout: Tensor) -> Tensor:
-    units = torch.relu(codes[..., 1:] + parameters.unsqueeze(-1) * effect)
-    return codes[..., 0] + (units * readout).sum(-1)
 
 
 class ParameterNetwork(nn.Module):
@@ -79,30 +68,21 @@ class ParameterNetwork(nn.Module):
             self.output.bias.data += self.sign  # at first one standard deviation from the mean
 
     def forward(self, states: Tensor) -> Tensor:
-        return self.squash(self.raw(states), states)
+        return self.share(self.way(states), states)
 
-    def raw(self, states: Tensor) -> Tensor:
-        """What the network itself says: destinations, or parameters before they are squashed."""
-        return torch.as_tensor(self.output(self.trunk(states)))
+    def way(self, states: Tensor) -> Tensor:
+        """How far each action goes: in standard deviations in its direction, or the signed share itself."""
+        raw = torch.as_tensor(self.output(self.trunk(states)))
+        return torch.tanh(raw) if self.signed else self.sign * (raw - states[..., self.here])
 
-    def squash(self, raw: Tensor, states: Tensor) -> Tensor:
-        """The parameters v_k."""
-        if self.signed:
-            return torch.tanh(raw)
-        return (self.way(raw, states) / states[..., self.room].clamp(min=LEAST_ROOM)).clamp(0.0, 1.0)
+    def share(self, way: Tensor, states: Tensor) -> Tensor:
+        """The parameters v_k that go so far."""
+        return way if self.signed else (way / self.whole(states)).clamp(0.0, 1.0)
 
-    def way(self, raw: Tensor, states: Tensor) -> Tensor:
-        """How far a directional action goes, in standard deviations."""
-        return self.sign * (raw - states[..., self.here])
+    def shortfall(self, way: Tensor, states: Tensor, parameters: Tensor) -> Tensor:
+        """By how much less far each action goes than with these parameters; 0 of those without one."""
+        return (parameters * self.whole(states) - way) * parameters.sign()
 
-    def shortfall(self, raw: Tensor, states: Tensor, actions: Tensor, parameters: Tensor) -> Tensor:
-        """By how much the network goes less far than these parameters of the actions taken (members, batch)."""
-
-        def of(values: Tensor) -> Tensor:
-            return values.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
-
-        if self.signed:
-            return (parameters - of(torch.tanh(raw))) * parameters.sign()
-        return (parameters * of(states[..., self.room]) - of(self.way(raw, states))) * of(
-            self.sign.abs().expand_as(raw)
-        )
+    def whole(self, states: Tensor) -> Tensor:
+        """The way that a parameter of 1 goes."""
+        return torch.ones(()) if self.signed else states[..., self.room].clamp(min=LEAST_ROOM)

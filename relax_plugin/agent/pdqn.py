@@ -16,6 +16,7 @@ from relax_plugin.arrays import Array, Booleans, Floats, Integers
 from relax_plugin.search.state import Observer
 from relax_plugin.surrogate.layers import Adam
 
+TARGET_RATE = 0.02  # share of the online network that its target takes over at each update
 PARAMETER_NOISE = 0.2  # standard deviation of the noise on magnitudes, times ε
 HEAT = 0.1  # difference of Q-values that makes an action e times as likely, where a demonstration is imitated
 QUANTILE = 0.92  # of the demonstrated magnitudes that is aimed at: falling short costs a whole further change
@@ -36,9 +37,8 @@ class Agent:
         generator = torch.Generator().manual_seed(int(seed))
         self.q = QNetwork(members, inputs, self.actions, config.hidden, generator)
         self.parameters = ParameterNetwork(members, inputs, observer, config.hidden, generator)
-        self.target_q, self.target_parameters = copy.deepcopy(self.q), copy.deepcopy(self.parameters)
-        for network in (self.target_q, self.target_parameters):
-            network.requires_grad_(False)
+        self.target_q = copy.deepcopy(self.q).requires_grad_(False)
+        self.target_parameters = copy.deepcopy(self.parameters).requires_grad_(False)
         self.leaders: list[Tensor] = [*self.q.parameters(), *self.parameters.parameters()]
         self.followers: list[Tensor] = [*self.target_q.parameters(), *self.target_parameters.parameters()]
         self.state_weight, self.action_weight = config.state_curiosity, config.action_curiosity
@@ -81,30 +81,30 @@ class Agent:
             next_q = self.target_q(batch.next_states, self.target_parameters(batch.next_states))
             best: Tensor = next_q.masked_fill(~batch.next_allowed, -torch.inf).amax(-1)  # -inf where no action is left
             target = batch.returns + batch.discounts * best.nan_to_num(neginf=0.0)
-        codes = self.q.codes(batch.states)
-        taken = self.q.taken(codes, batch.actions, batch.parameters)
-        td_error = target - taken
+        codes, k = self.q.codes(batch.states), batch.actions.unsqueeze(-1)
+        way = self.parameters.way(batch.states)
+        parameters = self.parameters.share(way, batch.states)
+        done = parameters.detach().scatter(-1, k, batch.parameters.unsqueeze(-1))  # v_k as it was taken
+        values = self.q.head(codes, done)
+        td_error = target - values.gather(-1, k).squeeze(-1)
         # Huber: a few misjudged steps must not throw the network. Members are independent: sum over them.
         errors = torch.nn.functional.huber_loss(td_error, torch.zeros_like(td_error), reduction="none")
         q_loss = (batch.weights * errors).mean(1).sum()
-        raw = self.parameters.raw(batch.states)
-        parameters = self.parameters.squash(raw, batch.states)
         if batch.demonstrated.any():  # an addition to the paper: demonstrations tell the parameters, in place of L_π
-            scores = self.q.head(codes, parameters.detach())
-            shortfall = self.parameters.shortfall(raw, batch.states, batch.actions, batch.parameters)
-            policy_loss = self._imitation_loss(batch, scores, taken, shortfall)
+            shortfall = self.parameters.shortfall(way, batch.states, done).gather(-1, k).squeeze(-1)
+            policy_loss = self._imitation_loss(batch, values, shortfall)
         else:
             potential = self.q.head(codes, parameters, frozen=True)
             policy_loss = -(potential * batch.allowed).sum(-1).mean(1).sum()  # ReLAX §4.2: -Σ_k Q(s, k, v_k(s))
         loss = q_loss + policy_loss + self._curiosity_loss(batch, parameters)
         self.optimizer.descend(loss)
-        self._follow()
+        with torch.no_grad():
+            torch._foreach_lerp_(self.followers, self.leaders, TARGET_RATE)
         return td_error.detach().numpy().astype(np.float64)
 
-    def _imitation_loss(self, batch: Transitions, scores: Tensor, taken: Tensor, shortfall: Tensor) -> Tensor:
+    def _imitation_loss(self, batch: Transitions, values: Tensor, shortfall: Tensor) -> Tensor:
         """Demonstrated actions shall have the highest Q, and go as far: cross-entropy and a quantile loss."""
-        scores = scores.scatter(-1, batch.actions.unsqueeze(-1), taken.unsqueeze(-1)) / HEAT
-        likely = torch.log_softmax(scores.masked_fill(~batch.allowed, -1e9), -1)
+        likely = torch.log_softmax((values / HEAT).masked_fill(~batch.allowed, -1e9), -1)
         missed = -likely.gather(-1, batch.actions.unsqueeze(-1)).squeeze(-1) * HEAT
         distance = shortfall.abs()
         bent = torch.where(distance < ROUND, distance.square() / (2 * ROUND), distance - ROUND / 2)
@@ -124,10 +124,6 @@ class Agent:
             novelty = self.action_novelty.error(proposed, frozen=True)  # r^{i,a}
             loss = loss - self.action_weight * novelty.mean(1).sum()
         return loss
-
-    def _follow(self) -> None:
-        with torch.no_grad():
-            torch._foreach_lerp_(self.followers, self.leaders, self.config.target_rate)
 
     def _shared(self) -> dict[str, Array]:
         """The weights as arrays, which change as the networks learn."""

@@ -7,7 +7,7 @@ size is made, and every number is looked at. Whatever is wrong is a `SavedFileEr
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,7 +28,7 @@ from relax_plugin.features import FeatureSpace
 from relax_plugin.files import replacing
 from relax_plugin.goal import Goal
 from relax_plugin.other_models import check_models
-from relax_plugin.plausibility import Plausibility, Plausible, TrainingRows
+from relax_plugin.plausibility import Plausibility, TrainingRows
 from relax_plugin.readers import make_reader
 from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.moves import Moves
@@ -55,16 +55,16 @@ Arrays = dict[str, Array]
 def save_explainer(explainer: "ReLAX", path: Path, training_rows: bool) -> None:
     """Write the file whole or not at all."""
     blackbox, surrogate, observer = explainer.blackbox_, explainer.surrogate_, explainer.observer_
-    cells = _carried_cells(explainer.space_)
+    plausible, cells = explainer.plausible, _carried_cells(explainer.space_)
     header: dict[str, Any] = {
         "version": VERSION,
         "parameters": {name: getattr(explainer, name) for name in PLAIN_PARAMETERS},
-        "plausible": _written(explainer.plausible),
+        "plausible": plausible.to_dict() if isinstance(plausible, Plausibility) else plausible,
         "further_models": len(tuple(explainer.also)),
         "config": asdict(explainer.config_),
         "goal": None if explainer.goal_ is None else explainer.goal_.to_dict(),
         "space": explainer.space_.to_dict(),
-        "cells": {str(j): cell for j, (_, cell) in cells.items()},
+        "cells": {str(j): cell for j, cell in cells.items()},
         "gap_scale": observer.gap_scale,
         "changes": observer.max_changes,
         "model": {
@@ -88,24 +88,32 @@ def save_explainer(explainer: "ReLAX", path: Path, training_rows: bool) -> None:
         arrays |= {f"{SURROGATE}{name}": np.asarray(weight) for name, weight in surrogate.weights_by_name().items()}
     arrays |= {"moves.feature": explainer.moves_.feature, "moves.value": explainer.moves_.value}
     arrays |= {"moved": observer.actions.moved, "natural": explainer.natural_}
-    arrays |= _written_rows(explainer.space_, explainer.answered_, cells, training_rows)
+    arrays |= _written_rows(explainer.space_, explainer.answered_, list(cells), training_rows)
     arrays = {name: np.array(array, order="C") for name, array in arrays.items()}
     text = json.dumps(header, default=_plain)
     metadata = {"format": FORMAT, "header": text, "sha256": _checksum(text, arrays)}
-    _write(path, lambda temporary: save_file(arrays, temporary, metadata=metadata))
+    try:
+        if not path.parent.is_dir():
+            raise SavedFileError(f"there is no folder {path.parent} to save {path.name!r} in.")
+        with replacing(path) as temporary:
+            save_file(arrays, temporary, metadata=metadata)
+    except (OSError, SafetensorError, ValueError) as error:
+        if isinstance(error, SavedFileError):
+            raise
+        raise SavedFileError(f"{str(path)!r} cannot be written: {error}.") from error
 
 
-def _carried_cells(space: FeatureSpace) -> dict[int, tuple[int, Any]]:
-    """Of each carried column the first cell that a file can hold, and its place: the model is asked with it.
+def _carried_cells(space: FeatureSpace) -> dict[int, Any]:
+    """The first cell of each carried column that a file can hold: the model is asked with it.
 
     The other cells are left out, since no counterfactual changes such a column.
     """
-    cells: dict[int, tuple[int, Any]] = {}
+    cells: dict[int, Any] = {}
     for j, feature in enumerate(space.features):
         refusal = None
-        for place, cell in enumerate(space.foreign_cells(j) if feature.carried else ()):
+        for cell in space.foreign_cells(j) if feature.carried else ():
             try:
-                cells[j] = (place, to_plain(cell, feature.name))
+                cells[j] = to_plain(cell, feature.name)
                 break
             except InputError as error:
                 refusal = error
@@ -114,50 +122,30 @@ def _carried_cells(space: FeatureSpace) -> dict[int, tuple[int, Any]]:
     return cells
 
 
-def _written_rows(
-    space: FeatureSpace, answered: AnsweredRows, cells: dict[int, tuple[int, Any]], training_rows: bool
-) -> Arrays:
+def _written_rows(space: FeatureSpace, answered: AnsweredRows, carried: list[int], training_rows: bool) -> Arrays:
     """The training rows that counterfactuals are made of, and their answers; none with a cell that is no category."""
     rows, answers = answered.neighbours.rows.copy(), answered.answers
     categories = np.diff(space.category_offsets)
-    for j in cells:
-        rows[:, j] = categories[j]
-    carried = np.isin(np.arange(len(space)), list(cells))
-    foreign = space.is_categorical & ~carried & (rows >= categories)
+    rows[:, carried] = categories[carried]
+    foreign = space.is_categorical & (rows >= categories)
+    foreign[:, carried] = False
     kept = np.flatnonzero(~foreign.any(axis=1) & answered.known & answers.answered)[: None if training_rows else 0]
     own = {"rows": rows[kept], "answers.output": answers.output[kept]}
     return own if answers.scores is None else own | {"answers.scores": answers.scores[kept]}
 
 
-def _with_cells(space: FeatureSpace, cells: dict[str, Any]) -> FeatureSpace:
-    carried = {j for j, feature in enumerate(space.features) if feature.carried}
-    if {int(j) for j in cells} - carried:
-        raise InputError(f"the cells {sorted(cells)} are not those of the columns that are carried.")
-    return space.knowing({int(j): Foreign.of([from_plain(cell)]) for j, cell in cells.items()})
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise SavedFileError(f"{value!r} of type {type(value).__name__} cannot be saved.")
 
 
-def _training_rows(space: FeatureSpace, rows: Array) -> Values:
-    """The training rows of a file, which may hold anything."""
-    if rows.ndim != 2 or rows.shape[1] != len(space) or rows.dtype != np.float64 or not np.isfinite(rows).all():
-        raise InputError(f"the training rows have shape {rows.shape}, or are not finite numbers.")
-    counts = np.diff(space.category_offsets) + [len(space.foreign_cells(j)) for j in range(len(space))]
-    codes, most = rows[:, space.is_categorical], counts[space.is_categorical]
-    if not ((codes >= 0) & (codes < most) & (codes == np.round(codes))).all():
-        raise InputError("a training row has a category that there cannot be.")
-    return rows
-
-
-def _answers(explainer: "ReLAX", neighbours: Neighbours, arrays: Arrays) -> AnsweredRows:
-    """What the model said to the training rows of a file."""
-    rows, classes = len(neighbours), explainer.blackbox_.classes
-    answered, scores = AnsweredRows(neighbours), None
-    output = _of_shape(arrays, "answers.output", np.float64, (rows,))
-    if "answers.scores" in arrays:
-        scores = _of_shape(arrays, "answers.scores", np.float64, (rows, 0 if classes is None else len(classes)))
-    if classes is not None and not ((output == np.round(output)) & (output >= -1) & (output < len(classes))).all():
-        raise InputError("the answers to the training rows are none of the model's classes.")
-    answered.answers, answered.known[:] = Answer(output, scores), True
-    return answered
+def _checksum(header: str, arrays: Arrays) -> str:
+    total = hashlib.sha256(header.encode())
+    for name in sorted(arrays):
+        total.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
+        total.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return total.hexdigest()
 
 
 def load_explainer(cls: type[Explainer], path: Path, model: Any, also: Sequence[Any]) -> Explainer:
@@ -183,18 +171,6 @@ def load_explainer(cls: type[Explainer], path: Path, model: Any, also: Sequence[
             stacklevel=3,
         )
     return explainer
-
-
-def _write(path: Path, write: Callable[[Path], None]) -> None:
-    try:
-        if not path.parent.is_dir():
-            raise SavedFileError(f"there is no folder {path.parent} to save {path.name!r} in.")
-        with replacing(path) as temporary:
-            write(temporary)
-    except SavedFileError:
-        raise
-    except (OSError, SafetensorError, ValueError) as error:
-        raise SavedFileError(f"{str(path)!r} cannot be written: {error}.") from error
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
@@ -228,16 +204,11 @@ def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
     return header, arrays
 
 
-def _checksum(header: str, arrays: Arrays) -> str:
-    total = hashlib.sha256(header.encode())
-    for name in sorted(arrays):
-        total.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
-        total.update(np.ascontiguousarray(arrays[name]).tobytes())
-    return total.hexdigest()
-
-
 def _restored(cls: type[Explainer], header: dict[str, Any], arrays: Arrays, model: Any) -> Explainer:
-    space = _with_cells(FeatureSpace.from_dict(header["space"]), header["cells"])
+    space = FeatureSpace.from_dict(header["space"])
+    carried = {j for j, feature in enumerate(space.features) if feature.carried}
+    _require({int(j) for j in header["cells"]} <= carried, "its cells are not those of the columns that are carried")
+    space = space.knowing({int(j): Foreign.of([from_plain(cell)]) for j, cell in header["cells"].items()})
     goal = None if header["goal"] is None else Goal.from_dict(header["goal"])
     config = ReLAXConfig(**{name: value for name, value in header["config"].items() if value is not None})
     plausible = header["plausible"]
@@ -245,38 +216,80 @@ def _restored(cls: type[Explainer], header: dict[str, Any], arrays: Arrays, mode
     explainer = cls(model, space, goal=goal, config=config, plausible=plausible, **header["parameters"])
     explainer._check_parameters()
     explainer.space_, explainer.config_ = space, config
-    rows = _training_rows(space, arrays.pop("rows"))
+    rows = _training_rows(space, arrays)
     explainer.blackbox_, known = _blackbox(explainer, space, header["model"], rows[:ASKED_ROWS])
     explainer._read_trees(known)
     explainer._bind_goal()
     gap_scale = real_number("gap_scale", header["gap_scale"], np.finfo(np.float64).tiny, np.finfo(np.float64).max)
     changes = int(real_number("changes", whole_number("changes", header["changes"], 1), 1, len(space)))
-    explainer.moves_ = _moves(space, arrays.pop("moves.feature"), arrays.pop("moves.value"))
-    explainer.natural_ = _natural(space, arrays.pop("natural"))
+    explainer.moves_ = _moves(space, arrays)
+    explainer.natural_ = _taken(arrays, "natural", np.float64, len(space))
+    _require((explainer.natural_ >= 0).all(), "a natural step is below 0")
     explainer.training_rows_ = TrainingRows.of(space, rows)
     explainer.history_ = _history(header["history"], header["stopped"])
     explainer.fit_rows_ = whole_number("fit_rows", header["fit_rows"], 0)
     explainer.fit_seconds_ = real_number("fit_seconds", header["fit_seconds"], 0.0, np.inf)
-    explainer.training_ = _text("training", header["training"])
+    explainer.training_ = header["training"]
+    _require(isinstance(explainer.training_, str), "what it says of its training is no text")
     explainer.surrogate_ = _surrogate(explainer.blackbox_, header["agreement"], arrays)
-    explainer.answered_ = _answers(explainer, Neighbours(rows), arrays)
-    actions = ActionTable(space, config.actions, _moved(space, arrays.pop("moved")))
-    explainer.observer_ = Observer(space, actions, changes, gap_scale)
-    shapes = weight_shapes(explainer.observer_.width(explainer.blackbox_), len(actions), config.hidden)
-    weights = {name: _of_shape(arrays, f"agent.{name}", np.float32, shape) for name, shape in shapes.items()}
-    if arrays:
-        raise InputError(f"it holds {min(arrays)!r}, for which there is no place.")
+    explainer.answered_ = _answers(explainer.blackbox_, Neighbours(rows), arrays)
+    moved = _taken(arrays, "moved", np.int64, None)
+    inside = len(moved) and moved[0] >= 0 and moved[-1] < len(space) and (np.diff(moved) > 0).all()
+    _require(inside, "the features that the agent moves are none of the space")
+    explainer.observer_ = Observer(space, ActionTable(space, config.actions, moved), changes, gap_scale)
+    width, actions = explainer.observer_.width(explainer.blackbox_), len(explainer.observer_.actions)
+    shapes = weight_shapes(width, actions, config.hidden)
+    weights = {name: _taken(arrays, f"agent.{name}", np.float32, *shape) for name, shape in shapes.items()}
+    _require(not arrays, f"there is no place for {min(arrays, default='')!r}")
     explainer.agent_ = Policy(weights, explainer.observer_)
     return explainer
 
 
-def _of_shape(arrays: Arrays, name: str, kind: Any, shape: tuple[int, ...]) -> Array:
-    """An array of finite numbers, taken out of a file's."""
+def _require(holds: Any, told: str) -> None:
+    if not holds:
+        raise InputError(f"{told}.")
+
+
+def _taken(arrays: Arrays, name: str, kind: Any, *shape: int | None, finite: bool = True) -> Array:
+    """An array of numbers, taken out of a file's; None in its shape stands for any length."""
     array = arrays.pop(name, np.zeros(0))
-    if array.shape != shape or array.dtype != kind or not np.isfinite(array).all():
-        what = f"{array.dtype} of shape {array.shape}"
-        raise InputError(f"finite numbers, {np.dtype(kind)} of shape {shape}, are expected for {name!r}, not {what}.")
+    fits = array.dtype == kind and array.ndim == len(shape)
+    fits = fits and all(wanted in (None, given) for wanted, given in zip(shape, array.shape, strict=True))
+    _require(fits, f"{np.dtype(kind)} of shape {shape} is expected for {name!r}, not {array.dtype} of {array.shape}")
+    _require(np.isfinite(array).all() if finite else not np.isnan(array).any(), f"{name!r} holds what is no number")
     return array
+
+
+def _training_rows(space: FeatureSpace, arrays: Arrays) -> Values:
+    rows: Values = _taken(arrays, "rows", np.float64, None, len(space))
+    counts = np.diff(space.category_offsets) + [len(space.foreign_cells(j)) for j in range(len(space))]
+    codes, most = rows[:, space.is_categorical], counts[space.is_categorical]
+    known = ((codes >= 0) & (codes < most) & (codes == np.round(codes))).all()
+    _require(known, "a training row has a category that there cannot be")
+    return rows
+
+
+def _answers(blackbox: BlackBox, neighbours: Neighbours, arrays: Arrays) -> AnsweredRows:
+    """The training rows of a file with what the model said to them."""
+    answered, scores, classes = AnsweredRows(neighbours), None, blackbox.classes
+    output = _taken(arrays, "answers.output", np.float64, len(neighbours))
+    if "answers.scores" in arrays:
+        width = 0 if classes is None else len(classes)
+        scores = _taken(arrays, "answers.scores", np.float64, len(neighbours), width)
+    if classes is not None:
+        known = (output == np.round(output)) & (output >= -1) & (output < len(classes))
+        _require(known.all(), "the answers to the training rows are none of the model's classes")
+    answered.answers, answered.known[:] = Answer(output, scores), True
+    return answered
+
+
+def _moves(space: FeatureSpace, arrays: Arrays) -> Moves:
+    feature = _taken(arrays, "moves.feature", np.int64, None)
+    value = _taken(arrays, "moves.value", np.float64, len(feature), finite=False)
+    _require(((feature >= 0) & (feature < len(space))).all(), "a move is one of a feature that there is not")
+    codes = value[space.is_categorical[feature]]
+    _require((np.isfinite(codes) & (codes == np.round(codes))).all(), "a move chooses a category that there cannot be")
+    return Moves(feature, value)
 
 
 def _surrogate(blackbox: BlackBox, agreement: dict[str, Any] | None, arrays: Arrays) -> "SurrogateModel | None":
@@ -295,46 +308,13 @@ def _surrogate(blackbox: BlackBox, agreement: dict[str, Any] | None, arrays: Arr
     return surrogate
 
 
-def _moved(space: FeatureSpace, features: Array) -> Array:
-    inside = features.ndim == 1 and features.dtype == np.int64 and len(features) > 0
-    if not inside or (np.diff(features, prepend=-1) <= 0).any() or features[-1] >= len(space):
-        raise InputError("the features that the agent moves are none of the space.")
-    return features
-
-
-def _moves(space: FeatureSpace, feature: Any, value: Any) -> Moves:
-    whole = feature.dtype == np.int64 and feature.ndim == 1 and ((feature >= 0) & (feature < len(space))).all()
-    if not whole or value.dtype != np.float64 or value.shape != feature.shape or np.isnan(value).any():
-        raise InputError("the moves are no pairs of a feature and a value.")
-    codes = value[space.is_categorical[feature]]
-    if not (np.isfinite(codes) & (codes == np.round(codes))).all():
-        raise InputError("a move chooses a category that there cannot be.")
-    return Moves(feature, value)
-
-
-def _natural(space: FeatureSpace, steps: Any) -> Any:
-    if steps.dtype != np.float64 or steps.shape != (len(space),) or not (np.isfinite(steps) & (steps >= 0)).all():
-        raise InputError("the natural steps are not one finite number for each feature.")
-    return steps
-
-
-def _written(plausible: Plausible) -> Any:
-    return plausible.to_dict() if isinstance(plausible, Plausibility) else plausible
-
-
 def _history(rows: Any, stopped: Any) -> History:
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise InputError("the history is no list of rows.")
+    _require(isinstance(rows, list) and isinstance(stopped, str), "the history is no list of rows and a text")
     for row in rows:
-        if set(row) != ROW_OF_HISTORY or not all(isinstance(number, int | float) for number in row.values()):
-            raise InputError(f"a row of the history does not hold the numbers {sorted(ROW_OF_HISTORY)}: {row}.")
-    return History(rows, _text("stopped", stopped))
-
-
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"{name} is {value!r}, but must be text.")
-    return value
+        numbers = isinstance(row, dict) and all(isinstance(number, int | float) for number in row.values())
+        told = f"a row of the history does not hold the numbers {sorted(ROW_OF_HISTORY)}: {row}"
+        _require(numbers and set(row) == ROW_OF_HISTORY, told)
+    return History(rows, stopped)
 
 
 def _blackbox(
@@ -353,8 +333,8 @@ def _blackbox(
         raise SavedFileError("the model answers otherwise than the one this explainer was fitted to; fit a new one.")
     if saved["has_scores"] and own != saved["classes"]:
         raise SavedFileError(f"the model's classes are {own}, but the explainer was fitted to {saved['classes']}.")
-    if saved["score_kind"] not in ("probability", "decision") or not isinstance(saved["strict"], bool):
-        raise InputError(f"scores are of kind {saved['score_kind']!r}, or strict is {saved['strict']!r}.")
+    known = saved["score_kind"] in ("probability", "decision") and isinstance(saved["strict"], bool)
+    _require(known, f"scores are of kind {saved['score_kind']!r}, or strict is {saved['strict']!r}")
     blackbox.classes = _classes(saved["classes"])
     blackbox.reader.score_kind, blackbox.strict = saved["score_kind"], saved["strict"]
     blackbox.least_probability = real_number("least_probability", saved["least_probability"], 1e-12, 0.5)
@@ -364,20 +344,14 @@ def _blackbox(
 def _classes(saved: Any) -> Any:
     if saved is None:
         return None
-    if not isinstance(saved, list) or not 0 < len(saved) == len(set(saved)):
-        raise InputError(f"the classes are {saved!r}, but must be a list of different labels.")
+    different = isinstance(saved, list) and 0 < len(saved) == len(set(saved))
+    _require(different, f"the classes are {saved!r}, but must be a list of different labels")
     classes = np.asarray(saved)
     if classes.tolist() == saved:
         return classes
     classes = np.empty(len(saved), dtype=object)  # labels of several types, of which numpy would make text
     classes[:] = saved
     return classes
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    raise SavedFileError(f"{value!r} of type {type(value).__name__} cannot be saved.")
 
 
 def _middle_row(space: FeatureSpace) -> Values:

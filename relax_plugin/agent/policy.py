@@ -75,13 +75,14 @@ class Policy:
 
 
 class AgentRanker:
-    """The trained agent as a ranking of actions: Q-values, and the magnitudes it would take."""
+    """The trained agent as a ranking of actions: Q-values, and so many times the magnitudes it would take."""
 
-    def __init__(self, policy: Policy, observer: Observer) -> None:
-        self.policy, self.observer = policy, observer
+    def __init__(self, policy: Policy, observer: Observer, stretch: float = 1.0) -> None:
+        self.policy, self.observer, self.stretch = policy, observer, stretch
 
     def rank(self, episodes: Episodes) -> tuple[Floats, Floats]:
-        return self.policy.evaluate(self.observer.observe(episodes), self.observer.allowed(episodes))
+        value, magnitude = self.policy.evaluate(self.observer.observe(episodes), self.observer.allowed(episodes))
+        return value, self.stretch * magnitude
 
 
 def roll_out(ranker: Ranker, observer: Observer, blackbox: BlackBox, episodes: Episodes) -> tuple[Episodes, Booleans]:

@@ -107,8 +107,7 @@ class PolicyTree:
         ]
 
     def _repr_html_(self) -> str:
-        worth = "<br>".join(map(html.escape, self._worth()))
-        return f"<p>{worth}</p><ul class='policy-tree'><li>{_as_list(self.root)}</li></ul>"
+        return f"<pre class='policy-tree'>{html.escape(self.to_text())}</pre>"
 
     def plot(self, ax: "Axes | None" = None) -> "Figure":
         """The tree from left to right, drawn into `ax` if there is one."""
@@ -224,7 +223,8 @@ def followed(ranker: Ranker, observer: Observer, blackbox: BlackBox, starts: Epi
         feature = observer.actions.feature[taken]
         to = after.values[rows, feature]
         move, met = to - state.values[rows, feature], after.goal.met(after.answer)
-        made.append(Decisions(start, inputs_of(observer, state), in_words(observer, taken, move), move, to, met))
+        inputs = np.column_stack([question.column for question in questions_of(observer, state)])
+        made.append(Decisions(start, inputs, in_words(observer, taken, move), move, to, met))
         state, start = after.take(~met), start[~met]
         if len(start) == 0:
             return Decisions(*(np.concatenate(column) for column in zip(*made, strict=True)))
@@ -242,52 +242,34 @@ def in_words(observer: Observer, taken: Integers, move: Floats) -> Array:
 
 
 class Question(NamedTuple):
-    """What a tree may ask of a state: whether a fact holds, or a number is at most so large."""
+    """What a tree may ask of a state: whether a fact holds (0 or 1), or whether a number is at most so large."""
 
     text: str
-    fact: bool = False
+    fact: bool
+    column: Floats
 
 
 def questions_of(observer: Observer, state: Episodes) -> list[Question]:
-    """What may be asked, in the order of `inputs_of`."""
-    numbers, facts = [], []
-    for feature in observer.space.features:
+    """What may be asked of these states, and the answers: of numbers in their own units."""
+    space, changed, blackbox, answer = observer.space, state.values != state.start, state.goal.blackbox, state.answer
+    asked = [Question(f"{name} was changed", True, changed[:, j]) for j, name in enumerate(space.names)]
+    asked.append(Question("the number of changes so far", False, changed.sum(axis=1)))
+    for feature, values in zip(space.features, state.values.T, strict=True):
         if feature.kind == "categorical":
-            facts += [Question(f"{feature.name} is {category}", True) for category in feature.categories]
+            names = enumerate(feature.categories)
+            asked += [Question(f"{feature.name} is {name}", True, values == code) for code, name in names]
         else:
-            numbers.append(Question(str(feature.name)))
-    changed = [Question(f"{name} was changed", True) for name in observer.space.names]
-    return [*numbers, *facts, *changed, Question("the number of changes so far"), *_questions_of_the_answer(state)]
-
-
-def inputs_of(observer: Observer, state: Episodes) -> Floats:
-    """States as columns: numbers in their own units, facts as 0 and 1."""
-    space, changed = observer.space, state.values != state.start
-    numbers, codes = state.values[:, ~space.is_categorical], np.flatnonzero(space.is_categorical)
-    facts = [state.values[:, [j]] == np.arange(len(space.features[j].categories)) for j in codes]
-    parts = [numbers, *facts, changed, changed.sum(axis=1, keepdims=True), *_inputs_of_the_answer(state)]
-    return np.concatenate(parts, axis=1, dtype=np.float64)
-
-
-def _questions_of_the_answer(state: Episodes) -> list[Question]:
-    blackbox = state.goal.blackbox
-    missing = [Question("what is missing to the goal")] if blackbox.has_scores else []
+            asked.append(Question(str(feature.name), False, values))
     if blackbox.classes is None:
-        return [Question("the prediction"), *missing]
-    answers = [Question(f"the answer is {label}", True) for label in blackbox.classes]
-    return [*answers, Question("the goal's probability")] if blackbox.has_probabilities else [*answers, *missing]
-
-
-def _inputs_of_the_answer(state: Episodes) -> list[Floats]:
-    blackbox, answer = state.goal.blackbox, state.answer
-    missing = [state.goal.gap(answer)[:, None]] if blackbox.has_scores else []
-    if blackbox.classes is None:
-        return [answer.output[:, None], *missing]
-    answers = answer.output[:, None] == np.arange(len(blackbox.classes))
-    if not blackbox.has_probabilities:
-        return [answers, *missing]
-    assert state.goal.wanted is not None and answer.scores is not None
-    return [answers, (state.goal.wanted * answer.scores).sum(axis=1, keepdims=True)]
+        asked.append(Question("the prediction", False, answer.output))
+    else:
+        labels = enumerate(blackbox.classes)
+        asked += [Question(f"the answer is {label}", True, answer.output == code) for code, label in labels]
+    if blackbox.has_probabilities and state.goal.wanted is not None and answer.scores is not None:
+        asked.append(Question("the goal's probability", False, (state.goal.wanted * answer.scores).sum(axis=1)))
+    elif blackbox.has_scores:
+        asked.append(Question("what is missing to the goal", False, state.goal.gap(answer)))
+    return asked
 
 
 def _node(tree: DecisionTreeClassifier, questions: list[Question], made: Decisions, at: int) -> Node:
@@ -305,10 +287,11 @@ def _node(tree: DecisionTreeClassifier, questions: list[Question], made: Decisio
     low, high = (_node(tree, questions, made, int(child)) for child in branches)
     if not low.branches and not high.branches and low.action == high.action:
         return end
-    text, fact = questions[fitted_tree.feature[at]]
-    if fact:
-        return replace(end, question=text, yes=high, no=low)
-    return replace(end, question=f"{text} at most {six_digits(float(fitted_tree.threshold[at]))}", yes=low, no=high)
+    question = questions[fitted_tree.feature[at]]
+    if question.fact:
+        return replace(end, question=question.text, yes=high, no=low)
+    limit = six_digits(float(fitted_tree.threshold[at]))
+    return replace(end, question=f"{question.text} at most {limit}", yes=low, no=high)
 
 
 def _lines(node: Node) -> Iterator[str]:
@@ -318,10 +301,3 @@ def _lines(node: Node) -> Iterator[str]:
         yield f"{answer:>3}: {first}"
         bar = "|" if answer == "yes" else " "
         yield from (f"  {bar}  {line}" for line in others)
-
-
-def _as_list(node: Node) -> str:
-    if not node.branches:
-        return f"<b>{html.escape(node.told)}</b> <small>({html.escape(node.support)})</small>"
-    items = "".join(f"<li><i>{answer}</i>: {_as_list(branch)}</li>" for answer, branch in node.branches)
-    return f"{html.escape(node.question)}?<ul>{items}</ul>"

@@ -11,6 +11,8 @@ from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.arrays import Array, Booleans, Floats, Integers
 
 LEAST_PRIORITY = 1e-3  # every transition keeps a chance to be drawn
+IMPORTANCE = 0.4  # exponent: how far the bias of priorities is corrected
+BONUS = 0.2  # added to the priority of a demonstrated step
 
 
 class Step(NamedTuple):
@@ -85,7 +87,7 @@ class PrioritizedReplay:
             new = new.reshape(self.members, -1, *new.shape[1:])[:, -self.length :]
             places = (self.added + np.arange(new.shape[1])) % self.length
             ring[:, places] = new
-        self.priority[:, places] = self.highest + self.config.demonstration_bonus * demonstrated
+        self.priority[:, places] = self.highest + BONUS * demonstrated
         self.added += len(places)
 
     def sample(self, batches: int, rng: np.random.Generator) -> list[Transitions]:
@@ -99,7 +101,7 @@ class PrioritizedReplay:
         flat = np.minimum(np.searchsorted(cumulated, points, side="right"), self.priority.size - 1)
         # Rarely drawn transitions count more: (1 / (N p))^importance, relative to the largest.
         chance = self.priority.ravel()[flat] / mass[:, None]
-        weights = chance**-self.config.importance_exponent
+        weights = chance**-IMPORTANCE
         weights /= weights.max(axis=1, keepdims=True)
         member, at = np.divmod(flat, self.length)
         whole = Transitions(
@@ -113,7 +115,7 @@ class PrioritizedReplay:
     def update(self, batch: Transitions, td_errors: Floats) -> None:
         """Set new priorities p ∝ |TD error|^β of what was learned from; demonstrations keep their bonus."""
         priority = (np.abs(td_errors) + LEAST_PRIORITY) ** self.config.priority_exponent
-        priority += self.config.demonstration_bonus * batch.demonstrated.numpy()
+        priority += BONUS * batch.demonstrated.numpy()
         self.priority.ravel()[batch.positions.numpy()] = priority
         self.highest = max(self.highest, float(priority.max()))
 

@@ -15,6 +15,8 @@ from relax_plugin.search.goals import random_goals
 from relax_plugin.search.state import Episodes
 from relax_plugin.surrogate.sampling import Mixing, mixtures
 
+MASK_RATE = 0.8  # highest share of features frozen, or narrowed, in one start
+
 
 def draw_starts(
     values: Values,
@@ -77,15 +79,15 @@ def random_limits(space: FeatureSpace, start: Values, config: ReLAXConfig, rng: 
     """Random frozen features and narrowed bounds, so that `vary` and `bounds` at the call need no new fit."""
     limits, own = space.limits(), space.limits(values=start)
     n, d = start.shape
-    frozen = _random_masks(n, d, config.masked_share, config.mask_rate, rng)
+    frozen = _random_masks(n, d, config.masked_share, MASK_RATE, rng)
     actionable = np.flatnonzero(~limits.frozen[0])
     frozen[np.arange(n), rng.choice(actionable, n)] = False  # something must stay free
-    narrowed = _random_masks(n, d, config.bounded_share, config.mask_rate, rng) & ~space.is_categorical
+    narrowed = _random_masks(n, d, config.bounded_share, MASK_RATE, rng) & ~space.is_categorical
     inside = np.clip(start, limits.low, limits.high)
     low = np.where(narrowed, inside - rng.random((n, d)) * (inside - limits.low), limits.low)
     high = np.where(narrowed, inside + rng.random((n, d)) * (limits.high - inside), limits.high)
     choices = np.repeat(limits.choices, n, axis=0)
-    choices &= ~_random_masks(n, choices.shape[1], config.bounded_share, config.mask_rate, rng)
+    choices &= ~_random_masks(n, choices.shape[1], config.bounded_share, MASK_RATE, rng)
     return replace(limits, low=low, high=high, frozen=own.frozen | frozen, choices=choices)
 
 

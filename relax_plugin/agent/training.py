@@ -73,6 +73,5 @@ def train(
                 td_errors = agent.learn(batch)  # lines 25 and 26: θ and η, one step of Adam on L'_Q + L'_π
                 replay.update(batch, td_errors)  # line 21: p_t of what it saw
             agent.optimizer.rate = config.learning_rate * (1.0 - 0.9 * elapsed)  # γ_1 to γ_4, falling (deviation 9)
-            if logbook.closes(step, exploration, reward, td_errors, replay):
-                break
+            logbook.note(step, exploration, reward, td_errors, replay)
     return logbook.history  # line 32: θ_1 and θ_2 are the agent's own

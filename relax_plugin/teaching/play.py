@@ -4,9 +4,8 @@ Nothing of the method is written down here a second time: the steps and their re
 the values those of `Agent.evaluate`, and the answers those of the explainers of the registry. The page only shows them.
 """
 
-import copy
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +20,6 @@ from relax_plugin.evaluation.tasks import Task
 from relax_plugin.evaluation.toy import MODELS, TRAINING_ROWS, toy_task
 from relax_plugin.pages.html import script_data, template
 from relax_plugin.registry import make_explainer
-from relax_plugin.results import Counterfactuals
 from relax_plugin.search.state import Episodes
 from relax_plugin.surrogate.layers import one_thread
 from relax_plugin.teaching.learning import WatchedReLAX, moment_name
@@ -30,7 +28,6 @@ from relax_plugin.teaching.rollouts import action_names
 
 SPACING = 1.0  # thousand of income and of debt between two points of the grid
 UNITS = {"income": "thousand a year", "debt": "thousand"}
-EFFORTS: tuple[Literal["policy", "refined"], ...] = ("policy", "refined")
 MOMENTS = 6  # of the training that the page shows
 EVERY = 5  # training steps between two moments that are remembered
 NOBODY = -1  # "trained" of what has no agent
@@ -110,11 +107,8 @@ def play(
         told.append(answers(greedy, points, held).assign(trained=NOBODY, method="greedy", held=held))
         for trained in moments(explainer):
             with explainer.at(trained) as agent:
-                led = copy.copy(agent)
-            steps.append(paths(led, points, held).assign(trained=trained, held=held))
-            for effort in EFFORTS:
-                led.effort = effort
-                told.append(answers(led, points, held).assign(trained=trained, method=effort, held=held))
+                steps.append(paths(agent, points, held).assign(trained=trained, held=held))
+                told.append(answers(agent, points, held).assign(trained=trained, method="policy", held=held))
     both = (pd.concat(frames, ignore_index=True) for frames in (steps, told))
     return Playground(task, explainer, greedy, points, spacing, explainer.policy_tree(), kept, *both)
 
@@ -198,41 +192,13 @@ def answers(explainer: CounterfactualExplainer, points: pd.DataFrame, held: str 
     -------
     DataFrame
         point; found; the features of the counterfactual, or of the closest attempt; L0 and L1, NaN if nothing was
-        found; rows the model was asked; the model's answer and the probability of the class that is wanted; `first`,
-        the position of the feature to change first, as `Counterfactuals.steps` has it, and that probability `between`
-        the first step and the second. NaN where there is no such step.
+        found; rows the model was asked.
     """
     result = explainer.explain(points, immutable=[held] if held else None)
     frame = pd.DataFrame({"point": np.arange(len(points)), "found": result.found[:, 0]})
     frame[[str(name) for name in explainer.space_.names]] = result.values[:, 0]
     frame["L0"], frame["L1"], frame["rows"] = result.sparsity[:, 0], result.proximity[:, 0], result.rows_queried
-    frame["answer"] = result.after[:, 0]
-    classes = explainer.blackbox_.classes
-    assert classes is not None and result.scores_after is not None
-    wanted = np.asarray(result.before)[:, None] != np.asarray(classes)
-    frame["probability"] = np.where(wanted, result.scores_after[:, 0], 0.0).sum(axis=1)
-    frame["first"], frame["between"] = first_steps(explainer, result)
     return frame
-
-
-def first_steps(explainer: CounterfactualExplainer, result: Counterfactuals) -> tuple[Floats, Floats]:
-    """Which of at most two changes comes first, and the probability of the final answer then.
-
-    `Counterfactuals.steps` says the same of one point; here all points are asked in one batch.
-    """
-    start, end = result.start, result.values[:, 0]
-    changed = (start != end) & result.found[:, :1]
-    first, between = np.where(changed.any(axis=1), changed.argmax(axis=1), np.nan), np.full(len(start), np.nan)
-    both = np.flatnonzero(changed.all(axis=1))
-    chances = []
-    for feature in range(start.shape[1]):
-        rows = start[both].copy()
-        rows[:, feature] = end[both, feature]
-        answer = explainer.blackbox_.ask(rows)
-        assert answer.scores is not None
-        chances.append(answer.scores[np.arange(len(both)), explainer.blackbox_.positions(result.after[both, 0])])
-    first[both], between[both] = np.argmax(chances, axis=0), np.max(chances, axis=0)
-    return first, between
 
 
 def chance(wanted: Booleans | None, answer: Any) -> Floats:
@@ -245,7 +211,7 @@ def render(playground: Playground) -> str:
     """The page as text; the same playground gives the same text."""
     task, explainer = playground.task, playground.explainer
     config, family = explainer.config_, task.name.partition("/")[2]
-    delivered, policy = playground.told("refined"), playground.told("policy")
+    policy = playground.told("policy")
     return template("play.html.jinja").render(
         title="An agent that explains: drag the point",
         model=MODELS[family],
@@ -260,8 +226,7 @@ def render(playground: Playground) -> str:
         training=explainer.training_,
         fit_rows=explainer.fit_rows_,
         kept=playground.kept,
-        rows=float(delivered["rows"].mean()),
-        rows_policy=float(policy["rows"].mean()),
+        rows=float(policy["rows"].mean()),
         rows_greedy=float(playground.told("greedy")["rows"].mean()),
         found_before=float(playground.told("policy", trained=0)["found"].mean()),
         found_after=float(policy["found"].mean()),
@@ -326,6 +291,6 @@ def page_data(playground: Playground) -> dict[str, Any]:
 def units_of(decimals: dict[str, int], columns: list[Any]) -> dict[str, float]:
     """The units of the columns of a page: those of the features, 1 for what is counted, a hundredth for shares."""
     units = {name: 10.0**-places for name, places in decimals.items()}
-    counted = ("point", "action", "answer", "answer after", "goal", "found", "L0", "rows", "first")
+    counted = ("point", "action", "answer", "answer after", "goal", "found", "L0", "rows")
     shares = [str(name) for name in columns if str(name).startswith("v ")]
     return units | {"to": min(units.values())} | dict.fromkeys(counted, 1.0) | dict.fromkeys(shares, 1e-2)

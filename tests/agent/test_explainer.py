@@ -220,14 +220,6 @@ def test_rows_queried_are_the_rows_the_model_saw(variant, effort, n, model):
     assert (found.rows_queried >= 2).all()
 
 
-@pytest.mark.slow
-def test_rows_queried_count_fine_tuning_cut_short():
-    counting = Counting(two_class_probabilities)
-    explainer = fitted(counting, variant="local", config=replace(QUICK, steps=4, local_steps=10**5, seconds=0.2))
-    counting.forget()
-    assert explainer.explain(QUERIES[:3]).rows_queried.sum() == counting.rows
-
-
 class Tied(ClassifierMixin, BaseEstimator):
     """Answers 0, 1/2 or 1, and `predict` says 1 at one half: both methods must be asked."""
 

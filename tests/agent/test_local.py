@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from reference.problems import problem_of
 
-from relax_plugin.agent.local import BestSeen, rank_cost
+from relax_plugin.agent.local import BestSeen
 
 STARTS = [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]
 
@@ -20,11 +20,12 @@ def seen(values: Any, start: Any, met: Any) -> BestSeen:
 OWN = [STARTS[0], STARTS[0], STARTS[1], STARTS[1]]
 
 
-def test_fewer_changes_cost_less_however_long_they_are() -> None:
+def test_fewer_changes_are_better_however_long_they_are() -> None:
     problem = problem_of(lambda x: x.sum(axis=1), STARTS)
-    one_long, two_short, one_short = [9.0, 0, 0], [0.1, 0.1, 0], [0, 0.2, 0]
-    cost = rank_cost(problem, np.array([one_long, two_short, one_short]), np.zeros(3, dtype=int))
-    assert np.argsort(cost).tolist() == [2, 0, 1]
+    one_long, two_short, one_short = np.array([[9.0, 0, 0]]), np.array([[0.1, 0.1, 0]]), np.array([[0, 0.2, 0]])
+    for better, worse in ((one_short, one_long), (one_long, two_short)):
+        assert problem.is_better(better, worse, np.array([0])).all()
+        assert not problem.is_better(worse, better, np.array([0])).any()
 
 
 def test_the_sparsest_and_then_closest_is_kept_for_each_query() -> None:
@@ -35,7 +36,7 @@ def test_the_sparsest_and_then_closest_is_kept_for_each_query() -> None:
 def test_what_did_not_meet_the_goal_is_not_kept() -> None:
     best = seen([[9, 0, 0], [0, 1, 0], [1, 1, 6], [1, 1, 8]], OWN, [True, False, False, False])
     assert best.values.tolist() == [[9, 0, 0], [1, 1, 1]]
-    assert np.isfinite(best.cost).tolist() == [True, False]
+    assert best.met.tolist() == [True, False]
 
 
 def test_what_began_at_a_neighbour_of_the_query_is_not_its_counterfactual() -> None:

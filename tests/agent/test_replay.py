@@ -8,7 +8,8 @@ import torch
 from reference.replay import Moment, n_step_target
 
 from relax_plugin import ReLAXConfig
-from relax_plugin.agent.replay import LEAST_PRIORITY, PrioritizedReplay, Step
+from relax_plugin.agent import replay as replay_module
+from relax_plugin.agent.replay import BONUS, LEAST_PRIORITY, PrioritizedReplay, Step
 
 ACTIONS = 3
 CONFIG = ReLAXConfig(batch=64, discount=0.5, steps_of_return=2)
@@ -40,8 +41,8 @@ def filled(members=1, width=4, length=400, steps=6, config=CONFIG, demonstrated=
     return replay, streams
 
 
-def drawn(replay, batch, seed=0, **settings):
-    replay.config = replace(replay.config, batch=batch, **settings)
+def drawn(replay, batch, seed=0):
+    replay.config = replace(replay.config, batch=batch)
     (one,) = replay.sample(1, np.random.default_rng(seed))
     return one
 
@@ -124,8 +125,7 @@ def test_a_new_step_gets_the_highest_priority():
 
 def test_demonstrations_keep_a_bonus():
     replay, _ = filled(width=2, demonstrated=True)
-    bonus = replay.config.demonstration_bonus
-    assert bonus > 0
+    bonus = BONUS
     stored = replay.priority[replay.priority > 0]
     np.testing.assert_allclose(stored, 1.0 + bonus)
     positions = with_priorities(replay, lambda count: np.linspace(0.0, 2.0, count))
@@ -142,16 +142,17 @@ def test_some_episodes_of_a_step_may_be_chosen():
     assert sorted(replay.stored["states"][0, :2, 0] // 1000) == [1, 4]
 
 
-def test_importance_weights_undo_the_priorities():
+def test_importance_weights_undo_the_priorities(monkeypatch):
     replay, _ = filled(width=2)
     positions = with_priorities(replay, lambda count: np.geomspace(0.01, 5.0, count))
     for exponent in (0.0, 0.4, 1.0):
-        batch = drawn(replay, 2000, importance_exponent=exponent)
+        monkeypatch.setattr(replay_module, "IMPORTANCE", exponent)
+        batch = drawn(replay, 2000)
         chance = replay.priority.ravel()[batch.positions[0].numpy()] / replay.priority.sum()
         expected = (1.0 / chance) ** exponent
         np.testing.assert_allclose(batch.weights[0].numpy(), expected / expected.max(), rtol=1e-4)
     # At exponent 1 the weighted mean of the drawn returns is that of uniform drawing.
-    batch = drawn(replay, 200_000, importance_exponent=1.0)
+    batch = drawn(replay, 200_000)
     returns = replay.stored["returns"].ravel()
     weighted = np.average(returns[batch.positions[0].numpy()], weights=batch.weights[0].numpy())
     assert weighted == pytest.approx(returns[positions].mean(), abs=0.06)

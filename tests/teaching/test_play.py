@@ -122,12 +122,12 @@ def test_rewards_and_values_are_those_of_the_environment_stepped_by_hand(playgro
 
 @pytest.mark.slow
 @pytest.mark.parametrize("held", ["", "income", "debt"])
-def test_greedy_and_refined_answers_are_those_of_the_explainers(playground, held) -> None:
+def test_answers_are_those_of_the_explainers(playground, held) -> None:
     task = playground.task
     some = playground.points.iloc[::37]
-    refined = led_by(playground, playground.kept).set_params(effort="refined")
+    agent = led_by(playground, playground.kept)
     greedy = make_explainer("greedy", task.model, task.space).fit(task.X_train)
-    for explainer, method in ((greedy, "greedy"), (refined, "refined")):
+    for explainer, method in ((greedy, "greedy"), (agent, "policy")):
         told = playground.told(method, held).iloc[::37]
         result = explainer.explain(some, **call(held))
         assert np.array_equal(told[["income", "debt"]], result.values[:, 0])
@@ -136,24 +136,7 @@ def test_greedy_and_refined_answers_are_those_of_the_explainers(playground, held
         assert np.allclose(told["L1"], result.proximity[:, 0], equal_nan=True)
         apart = told["rows"].to_numpy() - result.rows_queried  # small batches ask about a query once, by its trees
         assert ((apart == 0) | (apart == 1)).all()
-        assert told["answer"].tolist() == result.after[:, 0].tolist()
-        assert held or result.found.mean() > 0.99
-
-
-@pytest.mark.slow
-def test_what_to_change_first_is_what_steps_say(playground) -> None:
-    told = playground.told("greedy")
-    two = told.index[told["L0"] == 2]
-    result = playground.greedy.explain(playground.points.loc[two[::40]])
-    assert len(result) > 5 and {0.0, 1.0} == set(told.loc[two, "first"])
-    for query, point in enumerate(two[::40]):
-        step = result.steps(query).frame.iloc[0]
-        assert step["feature"] == ["income", "debt"][int(told.loc[point, "first"])]
-        assert step["score"] == pytest.approx(told.loc[point, "between"])
-    one = told[told["L0"] == 1]
-    assert one["between"].isna().all()
-    changed = one[["income", "debt"]].to_numpy() != playground.points.loc[one.index].to_numpy()
-    assert np.array_equal(one["first"], changed.argmax(axis=1))
+        assert held or result.found.mean() > 0.9
 
 
 @pytest.mark.slow
@@ -193,14 +176,6 @@ def test_moments_are_few_and_have_the_first_the_kept_and_the_last(playground) ->
 
 
 @pytest.mark.slow
-def test_what_is_drawn_goes_no_further_than_the_agents_own_steps(playground) -> None:
-    refined, own = playground.told("refined"), playground.told("policy")
-    both = refined["found"] & own["found"]
-    assert (refined["L0"][both] <= own["L0"][both]).all()
-    assert refined["L1"][both].mean() < own["L1"][both].mean()
-
-
-@pytest.mark.slow
 def test_every_point_of_the_grid_is_a_row_the_space_accepts(playground) -> None:
     points, space = playground.points, playground.task.space
     assert len(points) == 91 * 61
@@ -213,7 +188,7 @@ def test_every_point_of_the_grid_is_a_row_the_space_accepts(playground) -> None:
 @pytest.mark.slow
 def test_packed_numbers_are_the_numbers_rounded(playground) -> None:
     data = page_data(playground)
-    assert len(data["steps"]) == 3 * MOMENTS and len(data["answers"]) == 3 * (2 * MOMENTS + 1)
+    assert len(data["steps"]) == 3 * MOMENTS and len(data["answers"]) == 3 * (MOMENTS + 1)
     for key, (trained, held) in {"0": (0, ""), f"{playground.kept} debt": (playground.kept, "debt")}.items():
         frame = steps_of(playground, trained, held)
         columns = {name: unpack(column) for name, column in data["steps"][key].items()}
@@ -254,10 +229,9 @@ def test_page_says_what_it_was_computed_with(playground, page) -> None:
 @pytest.mark.slow
 def test_page_says_first_what_an_answer_takes_beside_greedy_search(playground, page) -> None:
     first = re.search(r"</h1>\s*<p[^>]*>(.*?)</p>", page, re.S)[1]
-    rows, greedy = (playground.told(method)["rows"].mean() for method in ("refined", "greedy"))
+    rows, greedy = (playground.told(method)["rows"].mean() for method in ("policy", "greedy"))
     assert rows < greedy / 2
     assert first.startswith(f"<b>{rows:.0f} model rows an answer, where greedy search takes {greedy:.0f}</b>")
-    assert f"{playground.told('policy')['rows'].mean():.0f} for the steps" in first
 
 
 @pytest.mark.slow
@@ -305,6 +279,6 @@ def test_tidy_frames_have_one_line_a_point_and_step(playground) -> None:
     assert isinstance(playground.steps, pd.DataFrame) and set(playground.steps["step"]) == {0, 1}
     assert set(playground.steps.query("held != ''")["step"]) == {0}
     sizes = playground.answers.groupby(["trained", "held", "method"]).size()
-    assert (sizes == len(playground.points)).all() and len(sizes) == 3 * (2 * MOMENTS + 1)
+    assert (sizes == len(playground.points)).all() and len(sizes) == 3 * (MOMENTS + 1)
     assert (playground.answers["trained"] == NOBODY).equals(playground.answers["method"] == "greedy")
     json.dumps(page_data(playground), allow_nan=False)

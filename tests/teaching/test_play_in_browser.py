@@ -1,6 +1,5 @@
 """The playground in a real browser: pointer, touch and keys move the point, and what is shown is what is stored."""
 
-import copy
 import json
 import re
 from collections.abc import Callable
@@ -119,21 +118,17 @@ def check_against(page: Any, stored: dict[str, Any], moment: int | None = None, 
         assert box.locator("span.off").count() == len(values) - len(bars)
         assert box.locator("span.chosen").first.inner_text() == stored["actions"][int(steps["action"][line])]["name"]
     beside = {row[0]: row[1:] for row in table(page, "methods")}
-    for i, key in enumerate((f"refined {trained} {held}", f"policy {trained} {held}", f"greedy {held}")):
+    for i, key in enumerate((f"policy {trained} {held}", f"greedy {held}")):
         answers = stored["answers"][key.strip()]
         assert beside["found"][i] == ("yes" if answers["found"][point] else "no")
         assert number(beside["model rows"][i]) == answers["rows"][point]
         if answers["found"][point]:
             assert number(beside["income"][i]) == pytest.approx(answers["income"][point])
-            assert beside["change first"][i] == stored["features"][int(answers["first"][point])]["name"]
-            then = answers["between"][point]
-            assert np.isnan(then) == (beside["chance then"][i] == "\N{EN DASH}") == (answers["L0"][point] == 1)
-            assert np.isnan(then) or number(beside["chance then"][i]) == pytest.approx(100 * then, abs=1e-6)
             assert number(beside["debt"][i]) == pytest.approx(answers["debt"][point])
             assert number(beside["L0, changes"][i]) == answers["L0"][point]
             assert number(beside["L1, distance"][i]) == pytest.approx(answers["L1"][point], abs=5.1e-3)
     cost = page.locator('[data-part="cost"]').inner_text()
-    rows = [stored["answers"][key.strip()]["rows"][point] for key in (f"refined {trained} {held}", f"greedy {held}")]
+    rows = [stored["answers"][key.strip()]["rows"][point] for key in (f"policy {trained} {held}", f"greedy {held}")]
     assert cost.startswith(f"{rows[0]:.0f} model rows") and f"greedy search took {rows[1]:.0f}" in cost
 
 
@@ -227,8 +222,8 @@ def test_plane_switch_and_sliders_are_reached_by_tab(page) -> None:
 
 
 def test_slider_shows_the_agent_as_it_learns(page, stored, playground) -> None:
-    own = playground.told("policy", trained=0)
-    failed = int(own.index[~own["found"]][100])
+    before, after = playground.told("policy", trained=0), playground.told("policy")
+    failed = int(before.index[~before["found"] & after["found"]][100])
     put(page, failed)
     training, sentence = page.locator('[data-part="training"]'), page.locator('[data-part="sentence"]')
     assert sentence.inner_text().startswith("If ")
@@ -240,8 +235,7 @@ def test_slider_shows_the_agent_as_it_learns(page, stored, playground) -> None:
         check_against(page, stored, moment)
     training.fill("0")
     assert page.locator('[data-part="moment"]').inner_text() == "untrained"
-    found = bool(playground.told("refined", trained=0)["found"][failed])  # that is what is delivered
-    assert sentence.inner_text().startswith("If " if found else "The agent finds nothing here")
+    assert sentence.inner_text().startswith("The agent finds nothing here")
     assert page.locator("#plane .failed").count() == 1
     page.locator("#plane").press("ArrowLeft")
     check_against(page, stored, 0)
@@ -249,8 +243,8 @@ def test_slider_shows_the_agent_as_it_learns(page, stored, playground) -> None:
 
 @pytest.mark.parametrize(("held", "other"), [("income", "debt"), ("debt", "income")])
 def test_a_feature_that_is_held_does_not_change(page, stored, playground, held, other) -> None:
-    told = playground.told("refined", held)
-    free = playground.told("refined")
+    told = playground.told("policy", held)
+    free = playground.told("policy")
     moved = free["found"] & (free[held] != playground.points[held])
     solved, unsolved = (int(told.index[part & moved][3]) for part in (told["found"], ~told["found"]))
     page.get_by_label(held, exact=True).check()
@@ -282,13 +276,11 @@ def test_with_both_features_held_nothing_may_change(page) -> None:
 def test_the_delivered_answer_is_drawn_and_worded(page, playground) -> None:
     live = page.locator(".answer")
     assert live.get_attribute("aria-live") == "polite"
-    refined = playground.told("refined")
-    several = int(refined.index[refined["found"] & (refined["L0"] == 2)][5])
-    with playground.explainer.at(playground.kept) as led:
-        delivered = copy.copy(led).set_params(effort="refined")
-    for point in (several, 0, 3000):
+    told = playground.told("policy")
+    several, one = (int(told.index[told["found"] & (told["L0"] == count)][5]) for count in (2, 1))
+    for point in (several, one):
         put(page, point)
-        result = delivered.explain(playground.points.iloc[[point]])
+        result = playground.explainer.explain(playground.points.iloc[[point]])
         changes = re.findall(r"(\w+) were ([\d.]+) instead of ([\d.]+)", live.inner_text())
         assert {(name, float(to), float(old)) for name, to, old in changes} == {
             (change.feature, float(change.to), float(change[4])) for change in result.changes().itertuples()

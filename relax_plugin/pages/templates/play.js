@@ -174,47 +174,27 @@ async function playground(root) {
     ];
   }
 
-  // The way to an answer: the feature to change first, then the other.
-  function wayTo(found, now) {
-    const home = [across.values[place[0]], up.values[place[1]]];
-    const end = [found[across.name](now), found[up.name](now)];
-    const first = found.first(now);
-    const way = [home];
-    for (const feature of first === null ? [] : [first, 1 - first]) {
-      if (end[feature] === way[way.length - 1][feature]) continue;
-      const next = [...way[way.length - 1]];
-      next[feature] = end[feature];
-      way.push(next);
-    }
-    return way;
-  }
-
-  function drawPath(now, states, delivered, greedy) {
+  function drawPath(now, states, greedy) {
     const pixel = ([x, y]) => [scale.x(x), scale.y(y)];
     const made = [];
-    const home = pixel(states[0].values);
+    const way = states.map(({ values }) => pixel(values));
+    const home = way[0];
     if (greedy?.found(now)) {
       const end = pixel([greedy[across.name](now), greedy[up.name](now)]);
       made.push(drawing("path", { d: `M${home[0]} ${home[1]}L${end[0]} ${end[1]}`, class: "greedy-line" }));
       made.push(drawing("path", { d: `M${end[0]} ${end[1] - 7}l7 7l-7 7l-7-7z`, class: "greedy-head" }));
     }
-    for (let i = 1; i < states.length; i++) {
-      made.push(...arrow(pixel(states[i - 1].values), pixel(states[i].values), "own", 8));
+    const met = states[states.length - 1].met;
+    for (let i = 1; i < way.length; i++) {
+      const [from, to] = [way[i - 1], way[i]];
+      made.push(...arrow(from, to, met ? "path" : "own", met ? 13 : 8));
+      const flat = from[1] === to[1];
+      const middle = [(from[0] + to[0]) / 2 + (flat ? 0 : 8), (from[1] + to[1]) / 2 + (flat ? -8 : 4)];
+      made.push(drawing("text", { x: middle[0], y: middle[1], class: "number", "text-anchor": flat ? "middle" : "start" }, i));
     }
-    const last = states[states.length - 1];
-    if (states.length > 1 && !last.met) {
-      const [x, y] = pixel(last.values);
+    if (way.length > 1 && !met) {
+      const [x, y] = way[way.length - 1];
       made.push(drawing("path", { d: `M${x - 6} ${y - 6}l12 12m0-12l-12 12`, class: "failed" }));
-    }
-    if (delivered?.found(now)) {
-      const way = wayTo(delivered, now).map(pixel);
-      for (let i = 1; i < way.length; i++) {
-        const [from, to] = [way[i - 1], way[i]];
-        made.push(...arrow(from, to, "path", 13));
-        const flat = from[1] === to[1];
-        const middle = [(from[0] + to[0]) / 2 + (flat ? 0 : 8), (from[1] + to[1]) / 2 + (flat ? -8 : 4)];
-        made.push(drawing("text", { x: middle[0], y: middle[1], class: "number", "text-anchor": flat ? "middle" : "start" }, i));
-      }
     }
     made.push(drawing("circle", { cx: home[0], cy: home[1], r: 17, class: "halo" }));
     made.push(drawing("circle", { cx: home[0], cy: home[1], r: 7.5, class: "point" }));
@@ -237,36 +217,27 @@ async function playground(root) {
   }
 
   // What the answer took comes first, then the answer.
-  function showSentence(now, states, delivered, own, greedy) {
+  function showSentence(now, states, own, greedy) {
     const before = data.classes[states[0].answer];
     let cost = "No model rows: there is nothing to look for";
     let text = `Both features are held: nothing may change, and the answer stays ${before}.`;
-    const found = Boolean(delivered?.found(now));
-    if (delivered) {
-      const rows = delivered.rows(now);
+    if (own) {
       const theirs = `greedy search took ${greedy.rows(now)}${greedy.found(now) ? "" : " and found nothing"}`;
-      const parts = rows > own.rows(now) ? ` (${own.rows(now)} for its steps, ${rows - own.rows(now)} to take back what was too much)` : "";
-      cost = `${rows} model rows${parts}; ${theirs}`;
+      cost = `${own.rows(now)} model rows; ${theirs}`;
+      text = `The agent finds nothing here: there is no room to move, and the answer stays ${before}.`;
     }
-    if (found) {
-      const way = wayTo(delivered, now);
-      const end = way[way.length - 1];
-      const changes = data.features
-        .map(({ name }, i) => ({ name, from: way[0][i], to: end[i], i }))
-        .filter(({ from, to }) => from !== to)
-        .map(({ name, from, to, i }) => `${name} were ${shown(i, to)} instead of ${shown(i, from)}`);
-      text = `If ${changes.join(" and ")}, the answer would be ${data.classes[delivered.answer(now)]} instead of ${before}.`;
-    } else if (delivered && states.length > 1) {
+    if (states.length > 1) {
       const last = states[states.length - 1];
       const changes = states.slice(1).map(({ feature, values }) =>
         `${data.features[feature].name} were ${shown(feature, values[feature])} instead of ${shown(feature, states[0].values[feature])}`);
-      text = `The agent finds nothing here: even if ${changes.join(" and ")}, the answer would still be ${data.classes[last.answer]}.`;
-    } else if (delivered) {
-      text = `The agent finds nothing here: there is no room to move, and the answer stays ${before}.`;
+      const known = changes.join(" and ");
+      text = last.met
+        ? `If ${known}, the answer would be ${data.classes[last.answer]} instead of ${before}.`
+        : `The agent finds nothing here: even if ${known}, the answer would still be ${data.classes[last.answer]}.`;
     }
     part("cost").textContent = cost;
     part("sentence").textContent = text;
-    part("sentence").classList.toggle("unsolved", !found);
+    part("sentence").classList.toggle("unsolved", !own?.found(now));
   }
 
   // Few columns and many lines: that fits on a phone too.
@@ -343,14 +314,12 @@ async function playground(root) {
 
   function showMethods(now, ...asked) {
     const told = (read) => asked.map((method) => (method.found(now) ? read(method) : "–"));
-    fillTable("methods", ["", "refined: delivered", "the agent’s own steps", "greedy search"], asked.some((method) => !method) ? [] : [
+    fillTable("methods", ["", "the agent", "greedy search"], asked.some((method) => !method) ? [] : [
       line(["model rows", ...asked.map((method) => method.rows(now))], "chosen"),
       line(["found", ...asked.map((method) => (method.found(now) ? "yes" : "no"))]),
       ...data.features.map(({ name }, i) => line([name, ...told((found) => shown(i, found[name](now)))])),
       line(["L0, changes", ...told((found) => found.L0(now))]),
       line(["L1, distance", ...told((found) => found.L1(now).toFixed(2))]),
-      line(["change first", ...told((found) => data.features[found.first(now)]?.name ?? "–")]),
-      line(["chance then", ...told((found) => (found.between(now) === null ? "–" : percent(found.between(now))))]),
     ]);
   }
 
@@ -358,13 +327,13 @@ async function playground(root) {
     const [now, moment] = [pointAt(place), momentNow()];
     // With both features held there is no table: nothing was asked.
     const path = steps[keyed(moment.trained)];
-    const [delivered, own, greedy] = [answers[keyed("refined", moment.trained)], answers[keyed("policy", moment.trained)], answers[keyed("greedy")]];
+    const [own, greedy] = [answers[keyed("policy", moment.trained)], answers[keyed("greedy")]];
     const states = statesOf(path, now);
-    drawPath(now, states, delivered, greedy);
-    showSentence(now, states, delivered, own, greedy);
+    drawPath(now, states, greedy);
+    showSentence(now, states, own, greedy);
     showSteps(path, states);
     showStates(path, states);
-    showMethods(now, delivered, own, greedy);
+    showMethods(now, own, greedy);
     const said = Number(training.value) === data.kept ? `${moment.name} (kept)` : moment.name;
     part("moment").textContent = said;
     training.setAttribute("aria-valuetext", said);
