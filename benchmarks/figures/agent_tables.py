@@ -1,32 +1,53 @@
-"""Tables of `coordinated` and `targeted`, and what was aimed at: what the agent is worth beside controls without one.
+"""Tables of `core`, `coordinated`, `masked` and `targeted`: what the agent is worth beside controls, and the aims."""
 
-Searches are compared without the rescue, unless a table says otherwise: what that finds is nobody's merit.
-"""
+from collections.abc import Sequence
 
 import numpy as np
 
 from benchmarks.figures import measurements as measured
-from benchmarks.figures.figure_table import Methods, Table, Target, Value, at, beside, joined, number_of, shown
-from relax_plugin.evaluation.tasks import LABELS
+from benchmarks.figures.figure_table import (
+    RATIOS,
+    Finding,
+    Methods,
+    Table,
+    Target,
+    Value,
+    at,
+    joined,
+    number_of,
+    shown,
+)
 
 VALIDITY = shown("validity", 3)
 WHOLE = joined(", ", VALIDITY, joined(" / ", shown("L0", 2), shown("L1", 2)), shown("rows", 0))
 FOLLOWED = joined(", ", VALIDITY, shown("L0 ratio", 2), shown("rows", 1))
-WITHOUT_TRAINING = (measured.NO_AGENT, measured.UNTRAINED, measured.RANDOM)
+IN_ITS_PLACE = {
+    "table of moves": measured.TABLE,
+    "untrained network": measured.NEVER_TRAINED,
+    "random order": measured.RANDOM_ORDER,
+    "engine alone": measured.ENGINE,
+}
+NEAR = {"validity": 0.005, "L0 ratio": 0.01, "L1 ratio": 0.02}  # what counts as equal
 
 
-def _is_ordinary(task: str) -> bool:
-    """Whether a task of `coordinated` is neither wide nor of labels alone."""
-    return not task.endswith(LABELS) and task not in (*measured.WIDE_RULES, measured.WIDEST_RULE)
+def as_good_as(method: str) -> Finding:
+    """Which controls are as good as a method, or better, by the medians over the tasks."""
 
+    def told(all_tasks: Sequence[Methods]) -> str:
+        def median(of: str, name: str) -> float:
+            return float(np.median([methods(of)[name] for methods in all_tasks]))
 
-def _is_wide(task: str) -> bool:
-    return task in (*measured.WIDE_RULES, measured.WIDEST_RULE)
+        good = [
+            name
+            for name, of in IN_ITS_PLACE.items()
+            if all(
+                (median(of, number) - median(method, number)) * (-1 if number == "validity" else 1) <= near
+                for number, near in NEAR.items()
+            )
+        ]
+        return f"As good as the trained agent, or better: {', '.join(good) or 'none of them'}."
 
-
-def _beyond_controls(of: Methods) -> float:
-    """Validity of the search with an agent less that of the best control."""
-    return of(measured.AGENT)["validity"] - float(np.max([of(method)["validity"] for method in WITHOUT_TRAINING]))
+    return told
 
 
 def _aims(name: str, method: str, *, validity: float, changes: float, distance: float) -> tuple[Target, ...]:
@@ -46,84 +67,47 @@ def _behind_greedy(method: str) -> Value:
 
 
 TABLES: dict[str, Table] = {
-    "coordinated_targets": Table(
-        "coordinated",
-        "What was aimed at where several changes help only together",
-        targets=(
-            Target(
-                "validity of the search with an agent, 40 rows",
-                number_of(measured.AGENT, "validity"),
-                0.99,
-                at_least=True,
-                among=("lock3/rule", "and4/rule").__contains__,
-            ),
-            Target("its model rows a query", number_of(measured.AGENT, "rows"), 40, among=_is_ordinary, decimals=1),
-            Target(
-                "its validity beyond that of the best control", _beyond_controls, 0.0, at_least=True, among=_is_ordinary
-            ),
-        ),
-    ),
     "coordinated": Table(
         "coordinated",
         "Several changes help only together: validity, L0 / L1, model rows a query",
         of_tasks={
             "greedy": at(measured.YARDSTICK, WHOLE),
-            "nearest-ct, reverted: 5 changes; any": lambda of: (
-                f"{WHOLE(of(measured.NEAREST_WITHIN))}; {WHOLE(of(measured.NEAREST))}"
-            ),
-            "ReLAX without agent": at(measured.NO_AGENT, WHOLE),
-            "ReLAX with agent": at(measured.AGENT, WHOLE),
-            "policy alone": at(measured.POLICY, WHOLE),
+            "nearest-ct, reverted, 5 changes": at(measured.NEAREST_WITHIN, WHOLE),
+            "policy": at(measured.POLICY, WHOLE),
+            "refined": at(measured.REFINED, WHOLE),
+            "search": at(measured.SEARCH, WHOLE),
         },
-        among=_is_ordinary,
     ),
     "coordinated_controls": Table(
         "coordinated",
-        "The same search, 40 rows, by what has learned nothing of several steps: validity, L0 / L1, model rows a query",
+        "Effort refined, and what learns less in the agent's place: validity, L0 / L1, model rows a query",
         of_tasks={
-            "random order": at(measured.RANDOM, WHOLE),
-            "untrained network": at(measured.UNTRAINED, WHOLE),
-            "table of moves": at(measured.TABLE, WHOLE),
-            "without agent": at(measured.NO_AGENT, WHOLE),
-            "with agent": at(measured.AGENT, WHOLE),
+            "trained agent": at(measured.REFINED, WHOLE),
+            **{name: at(method, WHOLE) for name, method in IN_ITS_PLACE.items()},
         },
-        among=_is_ordinary,
+        finding=as_good_as(measured.REFINED),
     ),
-    "coordinated_rows": Table(
+    "coordinated_targets": Table(
         "coordinated",
-        "The same with fewer rows, and with the rescue (by default): validity, L0 / L1, model rows a query",
-        of_tasks={
-            "5 rows: without agent": at(measured.NO_AGENT_5, WHOLE),
-            "with agent": at(measured.AGENT_5, WHOLE),
-            "12 rows: without an agent": at(measured.NO_AGENT_12, WHOLE),
-            "with an agent": at(measured.AGENT_12, WHOLE),
-            "the default: with the rescue": at(measured.SEARCH, WHOLE),
-        },
-        among=_is_ordinary,
+        "What was aimed at where several changes help only together",
+        targets=(
+            Target(
+                "validity of search",
+                number_of(measured.SEARCH, "validity"),
+                0.99,
+                at_least=True,
+                among=lambda task: task.endswith("/rule"),
+            ),
+        ),
     ),
-    "coordinated_labels": Table(
-        "coordinated",
-        "The same models asked for labels alone: validity, L0 / L1, model rows a query",
+    "controls": Table(
+        "core",
+        "Effort refined, and what learns less in the agent's place: validity, L0 / L1 ratio, rows",
         of_tasks={
-            "nearest-ct, reverted, 5 changes": at(measured.NEAREST_WITHIN, WHOLE),
-            "random order / untrained network: validity": beside(VALIDITY, measured.RANDOM, measured.UNTRAINED),
-            "ReLAX with agent; rows of its fit": at(measured.AGENT, joined("; ", WHOLE, shown("training rows", 0))),
-            "policy alone": at(measured.POLICY, WHOLE),
-            "the default: with the rescue": at(measured.SEARCH, WHOLE),
+            name: at(method, joined(", ", RATIOS, shown("rows", 1)))
+            for name, method in {"trained agent": measured.REFINED, **IN_ITS_PLACE}.items()
         },
-        among=lambda task: task.endswith(LABELS),
-    ),
-    "coordinated_wide": Table(
-        "coordinated",
-        "Among 500 and 2,000 features: validity, L0 / L1, model rows a query",
-        of_tasks={
-            "greedy": at(measured.YARDSTICK, WHOLE),
-            "nearest-ct, reverted, 5 changes": at(measured.NEAREST_WITHIN, WHOLE),
-            "fit by 1,000 rows: without / with agent, validity": beside(VALIDITY, measured.NO_AGENT, measured.AGENT),
-            "by 4,000 rows: without agent": at(measured.NO_AGENT_LEARNED, WHOLE),
-            "with agent": at(measured.AGENT_LEARNED, WHOLE),
-        },
-        among=_is_wide,
+        finding=as_good_as(measured.REFINED),
     ),
     "efforts_targets": Table(
         "core",

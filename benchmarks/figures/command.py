@@ -110,9 +110,12 @@ def _print(lines: "pd.DataFrame", *, as_json: bool, wide: bool) -> None:
     for name, table in TABLES.items():
         if table.measurement in measured:
             if wide:
-                print(f"\n## {name}: {table.about}\n\n{table(lines)}", flush=True)
+                print(f"\n## {name}: {table.told(lines)}\n\n{table(lines)}", flush=True)
                 continue
             heads, cells = table.cells(lines)
             told = [[cell.replace("`", "") for cell in line] for line in cells]
             text = text_table(heads, told, terminal_width(), grouped=bool(table.of_methods))
-            print("\n".join(["", *textwrap.wrap(f"## {name}: {table.about}", terminal_width()), "", text]), flush=True)
+            print(
+                "\n".join(["", *textwrap.wrap(f"## {name}: {table.told(lines)}", terminal_width()), "", text]),
+                flush=True,
+            )

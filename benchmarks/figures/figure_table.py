@@ -17,6 +17,7 @@ Methods = Callable[[str], Numbers]  # of all methods on a task
 Cell = Callable[[Numbers], str]
 TaskCell = Callable[[Methods], str]
 Value = Callable[[Methods], float]
+Finding = Callable[[Sequence[Methods]], str]  # of all tasks, a sentence
 ROUNDING = 1e-9  # by which means over seeds may differ, though they are the same
 
 
@@ -58,6 +59,7 @@ class Target:
             [
                 self.what,
                 f"{'at least' if self.at_least else 'at most'} {', '.join(aims)}",
+                number(float(np.median(list(values.values()))), self.decimals),
                 f"{len(values) - len(missed)} of {len(values)}",
                 f"{number(values[farthest], self.decimals)} ({farthest})",
                 ", ".join(missed) or "none",
@@ -76,6 +78,7 @@ class Table:
     of_methods : columns of a table with a line for each task and method, by heading
     of_tasks : columns of a table with a line for each task, by heading
     targets : lines of a table that says which tasks reach what was aimed at
+    finding : a sentence on all tasks, which stands before the table
     names : what methods are called, if it is not what they are
     among : whether a task of that name is in the table; all are by default
     """
@@ -85,6 +88,7 @@ class Table:
     of_methods: Mapping[str, Cell] = field(default_factory=dict)
     of_tasks: Mapping[str, TaskCell] = field(default_factory=dict)
     targets: Sequence[Target] = ()
+    finding: Finding | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     among: Callable[[str], bool] = bool
 
@@ -92,15 +96,26 @@ class Table:
         heads, cells = self.cells(lines)
         return "".join(f"| {' | '.join(line)} |\n" for line in [heads, ["---"] * len(heads), *cells])
 
-    def cells(self, lines: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
-        """The headings, and the cells of every line, as texts."""
+    def told(self, lines: pd.DataFrame) -> str:
+        """What the table is about, and what it says in a sentence, if it has one."""
+        by_task = self._by_task(lines)
+        if self.finding is None or not by_task:
+            return self.about
+        return f"{self.about}. {self.finding([methods.__getitem__ for methods in by_task.values()])}"
+
+    def _by_task(self, lines: pd.DataFrame) -> dict[str, defaultdict[str, Numbers]]:
         by_task: dict[str, defaultdict[str, Numbers]] = {}
         known: Any = self.means(lines).to_dict("index")
         for (task, method), numbers in known.items():
             if self.among(task):
                 by_task.setdefault(task, defaultdict(_nothing))[method] = _nothing() | numbers
+        return by_task
+
+    def cells(self, lines: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
+        """The headings, and the cells of every line, as texts."""
+        by_task = self._by_task(lines)
         if self.targets:
-            heads = ["what", "aim", "reached by", "farthest from it", "missed by"]
+            heads = ["what", "aim", "median", "reached by", "farthest from it", "missed by"]
             cells = [line for target in self.targets for line in target.lines(by_task)]
         elif self.of_methods:
             heads = ["task", "method", *self.of_methods]

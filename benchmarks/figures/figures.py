@@ -88,7 +88,6 @@ TABLES: dict[str, Table] = {
             ),
             "refined: validity, L0 / L1 ratio, rows": at(measured.REFINED, joined(", ", RATIOS, shown("rows", 1))),
             "search: validity, L0 / L1 ratio, rows": at(measured.SEARCH, joined(", ", RATIOS, shown("rows", 1))),
-            "with 40 rows: L1 ratio, rows": at(measured.RICHER, joined(", ", shown("L1 ratio", 3), shown("rows", 1))),
         },
     ),
     "efforts_cost": Table(
@@ -97,20 +96,6 @@ TABLES: dict[str, Table] = {
         of_tasks={
             f"{what}: policy / refined / search": beside(cell, *EFFORTS)
             for what, cell in (("training rows", shown("training rows", 0)), ("fit, s", shown("fit CPU s", 1)))
-        },
-    ),
-    "controls": Table(
-        "core",
-        "Effort refined, and what learns less in the agent's place: validity, L0 / L1 ratio, rows",
-        of_tasks={
-            name: at(method, joined(", ", RATIOS, shown("rows", 1)))
-            for method, name in (
-                (measured.REFINED, "trained agent"),
-                (measured.TABLE, "table of moves"),
-                (measured.NEVER_TRAINED, "untrained network"),
-                (measured.RANDOM_ORDER, "random order"),
-                (measured.ENGINE, "engine alone"),
-            )
         },
     ),
     "masked": Table(

@@ -21,7 +21,6 @@ from relax_plugin.evaluation.metrics import ratio_on_common
 from relax_plugin.evaluation.plan import Plan
 from relax_plugin.evaluation.runner import Progress, run
 from relax_plugin.evaluation.tasks import (
-    COORDINATED_TASKS,
     CORE_TASKS,
     GENERATED_TASKS,
     LABELS,
@@ -39,9 +38,7 @@ MASKS = 2  # random halves of the features frozen, for each seed
 FLOOR_CHANGES = 3  # up to which the optimum is computed
 WIDEST = "wide500/xgb"  # where a query of nearest-ct, reverted, asks a million rows: few of them have to do
 TARGET_TASKS = tuple(name for name in GENERATED_TASKS if name.startswith("classes"))  # of several classes, one each
-BLIND_TASKS = tuple(f"{name}{LABELS}" for name in ("lock3/rule", "and4/rule"))  # rules without a score to follow
-WIDE_RULES = tuple(name for name in COORDINATED_TASKS if name.endswith("-500/rule"))
-WIDEST_RULE = "lock3-2000/rule"
+JOINT_TASKS = ("lock3/rule", "and4/rule", "sequence/rule", "breast_cancer/leaves8")  # of 30 features at most
 OPEN_TASKS = ("wave2/xgb", "sonar/mlp", "classes26/mlp", "rare/xgb", "wide60/mlp", "mixed100/rf")  # without a limit
 
 PLAUSIBLE_TASKS = ("breast_cancer/rf", "diabetes/ada", "german/rf", "sonar/mlp", "wave2/xgb")
@@ -61,13 +58,6 @@ NEVER_TRAINED = f"{REFINED},config.learning_rate=0.0"  # an untrained network, l
 CONTROLS = (ENGINE, TABLE, RANDOM_ORDER, NEVER_TRAINED)
 SURROGATE, DICE = "surrogate-search", "dice-random"
 NEAREST, NEAREST_WITHIN = "nearest-ct:reverted=True", "nearest-ct:reverted=True,max_changes=5"  # the others' limit
-# At the same number of model rows; surrogate-search is the search without an agent.
-AGENT, NO_AGENT = RICHER, f"{SURROGATE}:max_queries=40"
-UNTRAINED = f"{AGENT},config.learning_rate=0.0"  # the same search with proposals of a network that has learned nothing
-RANDOM = "random-order:max_queries=40"
-AGENT_12, NO_AGENT_12 = (f"{method}:max_queries=12" for method in (SEARCH, SURROGATE))
-AGENT_5, NO_AGENT_5 = (f"{method}:max_queries=5" for method in (SEARCH, SURROGATE))
-AGENT_LEARNED, NO_AGENT_LEARNED = f"{AGENT},config.query_budget=4000", f"{NO_AGENT},query_budget=4000"
 PREFER, REQUIRE = (f"{SEARCH}:plausible={wanted}" for wanted in ("prefer", "require"))
 REQUIRE_8 = f"{REQUIRE},max_changes=8"
 WHOLE_METHODS = (SEARCH, RICHER, SURROGATE, YARDSTICK, "nearest-ct")  # whose answers must be whole
@@ -91,53 +81,41 @@ def judged(tasks: Tasks, seeds: Seeds) -> list[Plan]:
 
 
 def core(tasks: Tasks, seeds: Seeds) -> list[Plan]:
-    """ReLAX-Global at its three efforts beside greedy search, and what learns less in the agent's place."""
-    return [Plan(tasks or TASKS, [YARDSTICK, POLICY, REFINED, SEARCH, RICHER, *CONTROLS], seeds)]
+    """ReLAX-Global at its three efforts beside greedy search, and what learns less in its place, on the first rows."""
+    return [Plan(tasks or TASKS, [YARDSTICK, POLICY, REFINED, SEARCH, *CONTROLS], seeds, rows=100)]
 
 
 def masked(tasks: Tasks, seeds: Seeds) -> list[Plan]:
     """A random half of the features frozen at the call, without a new fit, beside greedy under the same masks."""
-    return [Plan(tasks or TASKS, [YARDSTICK, POLICY, REFINED, TABLE, SEARCH], seeds, masks=MASKS)]
+    return [Plan(tasks or TASKS, [YARDSTICK, POLICY, REFINED, TABLE, SEARCH], seeds, rows=100, masks=MASKS)]
 
 
 def targeted(tasks: Tasks, seeds: Seeds) -> list[Plan]:
     """Several classes, of which each row is to become one: the efforts beside greedy search, on the first rows."""
-    return [Plan(tasks or TARGET_TASKS, [YARDSTICK, POLICY, REFINED, TABLE, SEARCH], seeds, rows=200)]
+    return [Plan(tasks or TARGET_TASKS, [YARDSTICK, POLICY, REFINED, TABLE, SEARCH], seeds, rows=100)]
 
 
 def coordinated(tasks: Tasks, seeds: Seeds) -> list[Plan]:
-    """Where several changes help only together: ReLAX with an agent, beside all that has none or an untrained one.
+    """Where several changes help only together: the efforts beside all that has no agent, or one that learned nothing.
 
-    Of wide tables few rows and methods, and one seed: there nearest-ct asks a million rows a query.
+    `nearest-ct` needs no score: it finds an answer wherever a training row has one.
     """
-    tasks = tasks or (*COORDINATED_TASKS, *BLIND_TASKS)
-    blind, wide = [name for name in tasks if name.endswith(LABELS)], [name for name in tasks if name in WIDE_RULES]
-    others = [name for name in tasks if name not in (*blind, *wide, WIDEST_RULE)]
-    without_agent = [YARDSTICK, NEAREST_WITHIN, NEAREST, NO_AGENT, RANDOM]
-    fewer_rows = [NO_AGENT_12, AGENT_12, SEARCH, NO_AGENT_5, AGENT_5]
-    of_wide = [YARDSTICK, NEAREST_WITHIN, NO_AGENT, AGENT, NO_AGENT_LEARNED, AGENT_LEARNED]
-    of_widest = [YARDSTICK, NO_AGENT_LEARNED, AGENT_LEARNED]
-    plans = [
-        (others, [*without_agent, UNTRAINED, AGENT, POLICY, REFINED, TABLE, *fewer_rows], seeds, {}),
-        (blind, [NEAREST_WITHIN, RANDOM, UNTRAINED, AGENT, POLICY, SEARCH], seeds, {}),
-        (wide, of_wide, seeds[:1], {YARDSTICK: 20, NEAREST_WITHIN: 3}),
-        ([name for name in tasks if name == WIDEST_RULE], of_widest, seeds[:1], {YARDSTICK: 3}),
-    ]
-    return [Plan(names, methods, of, rows=100, method_rows=less) for names, methods, of, less in plans if names]
+    methods = [YARDSTICK, NEAREST_WITHIN, POLICY, REFINED, SEARCH, *CONTROLS]
+    return [Plan(tasks or JOINT_TASKS, methods, seeds, rows=50)]
 
 
 def labels(tasks: Tasks, seeds: Seeds) -> list[Plan]:
     """The same model asked for labels alone: trained on the model and on a surrogate."""
     tasks = tasks or ("breast_cancer/rf", "wave2/xgb", "sonar/mlp")
     return [
-        Plan(tasks, [YARDSTICK], seeds),
-        Plan([f"{task}{LABELS}" for task in tasks], LABEL_METHODS, seeds),
+        Plan(tasks, [YARDSTICK], seeds, rows=100),
+        Plan([f"{task}{LABELS}" for task in tasks], LABEL_METHODS, seeds, rows=100),
     ]
 
 
 def local(tasks: Tasks, seeds: Seeds) -> list[Plan]:
     """ReLAX-Local with and without pretrained Global, at the effort of the paper."""
-    return [Plan(tasks or ("sonar/mlp",), [POLICY, LOCAL, FROM_SCRATCH], seeds)]
+    return [Plan(tasks or ("sonar/mlp",), [POLICY, LOCAL, FROM_SCRATCH], seeds, rows=50)]
 
 
 def inside(tasks: Tasks, seeds: Seeds) -> list[Plan]:
@@ -237,8 +215,8 @@ MEASUREMENTS: dict[str, Callable[[Tasks, Seeds], list[Plan]]] = {
     "missing": missing,
 }
 APART = (  # whose methods have the names of others, but other rows
-    *("masked", "targeted", "coordinated", "inside", "rivals", "unlimited", "plausible", "costs", "closest"),
-    *("rules", "missing"),
+    *("core", "labels", "local", "masked", "targeted", "coordinated", "inside", "rivals", "unlimited"),
+    *("plausible", "costs", "closest", "rules", "missing"),
 )
 
 KEPT = [

@@ -126,7 +126,8 @@ def figure(name: str) -> str:
     table = figures.TABLES[name]
     if not (measured()["measurement"] == table.measurement).any():
         return f"**{table.about}**\n\nNot measured yet: `relax-plugin figures {table.measurement}`."
-    return f"**{table.about}**\n\n{table(measured()).rstrip()}"
+    about, _, finding = table.told(measured()).partition(". ")
+    return "\n\n".join([f"**{about}**", *([finding] if finding else []), table(measured()).rstrip()])
 
 
 def last_run_of(measurement: str) -> str:

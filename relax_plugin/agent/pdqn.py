@@ -19,7 +19,7 @@ from relax_plugin.surrogate.layers import Adam
 TARGET_RATE = 0.02  # share of the online network that its target takes over at each update
 PARAMETER_NOISE = 0.2  # standard deviation of the noise on magnitudes, times ε
 HEAT = 0.1  # difference of Q-values that makes an action e times as likely, where a demonstration is imitated
-QUANTILE = 0.92  # of the demonstrated magnitudes that is aimed at: falling short costs a whole further change
+QUANTILE = 0.98  # of the demonstrated magnitudes that is aimed at: falling short costs a whole further change
 ROUND = 0.1  # standard deviations from its target within which the quantile loss is quadratic
 
 

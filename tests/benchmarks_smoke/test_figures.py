@@ -92,13 +92,19 @@ def test_a_target_says_which_tasks_miss_it_and_by_how_much() -> None:
     ).assign(measurement="rivals")
     told = {cells[0]: cells[1:] for cells in cells_of(TABLES["rivals_targets"](lines))}
     assert told["L1 ratio"] == [
-        *("at most 1.05, 1.15 on wave2/xgb", "1 of 3", "1.160 (wave2/xgb)", "wave2/xgb 0.0100, rare/xgb 0.000100")
+        *(
+            "at most 1.05, 1.15 on wave2/xgb",
+            "1.050",
+            "1 of 3",
+            "1.160 (wave2/xgb)",
+            "wave2/xgb 0.0100, rare/xgb 0.000100",
+        )
     ]
     assert told["model rows a query"] == [
-        *("at most 12, 16 on sonar/mlp", "2 of 3", "12.2 (wave2/xgb)", "wave2/xgb 0.250")
+        *("at most 12, 16 on sonar/mlp", "12.2", "2 of 3", "12.2 (wave2/xgb)", "wave2/xgb 0.250")
     ]
     assert told["validity beyond that of the better rival: ReLAX"] == [
-        *("at least 0", "2 of 3", "-0.010 (wave2/xgb)", "wave2/xgb 0.0100")
+        *("at least 0", "0.000", "2 of 3", "-0.010 (wave2/xgb)", "wave2/xgb 0.0100")
     ]
     assert told["L0 ratio"][-1] == "none"
     assert "L1 ratio with 40 rows a query" not in told, "no task was measured with as many"
@@ -175,26 +181,11 @@ def test_a_damaged_table_is_refused(folder: Path, tmp_path: Path) -> None:
             stored(tmp_path)
 
 
-def test_the_agent_is_beyond_its_controls_by_what_the_best_of_them_misses() -> None:
-    shares = {measured.AGENT: 1.0, measured.NO_AGENT: 0.25, measured.UNTRAINED: 0.5, measured.RANDOM: 0.1}
-    lines = [line("lock3/rule", method, validity=share) for method, share in shares.items()]
-    lines += [line("and4/rule", method, validity=0.9) for method in (measured.AGENT, measured.NO_AGENT)]
-    lines += [line("lock3-500/rule", measured.AGENT, validity=0.0)]
-    told = cells_of(TABLES["coordinated_targets"](pd.DataFrame(lines).assign(measurement="coordinated")))
-    by_name = {cells[0]: cells[1:] for cells in told}
-    assert by_name["its validity beyond that of the best control"] == [
-        *("at least 0", "1 of 1", "0.500 (lock3/rule)", "none")
-    ], "beside all of the controls, and not on wide tables"
-    assert by_name["validity of the search with an agent, 40 rows"][1:] == [
-        *("1 of 2", "0.900 (and4/rule)", "and4/rule 0.0900")
-    ]
-
-
-def test_a_table_shows_the_tasks_that_it_is_about() -> None:
-    names = ("lock3/rule", "lock3/rule:labels", "lock3-500/rule", "lock3-2000/rule")
-    lines = pd.DataFrame([line(name, measured.AGENT) for name in names]).assign(measurement="coordinated")
-    about = [name for name in TABLES if name.startswith("coordinated")]
-    shown = {name: [cells[0] for cells in cells_of(TABLES[name](lines))[2:]] for name in about}
-    assert shown["coordinated"] == shown["coordinated_rows"] == shown["coordinated_controls"] == ["lock3/rule"]
-    assert shown["coordinated_labels"] == ["lock3/rule"], "without the suffix"
-    assert shown["coordinated_wide"] == ["lock3-500/rule", "lock3-2000/rule"]
+def test_a_table_says_first_which_controls_are_as_good_as_the_agent() -> None:
+    shares = {measured.REFINED: 0.99, measured.TABLE: 1.0, measured.NEVER_TRAINED: 0.9, measured.RANDOM_ORDER: 0.99}
+    lines = pd.DataFrame([line("lock3/rule", method, validity=share) for method, share in shares.items()])
+    told = TABLES["controls"].told(lines.assign(measurement="core"))
+    assert told.endswith("As good as the trained agent, or better: table of moves, random order.")
+    worse = lines.assign(**{"L0 ratio": [1.0, 1.1, 1.0, 1.1]})
+    assert TABLES["controls"].told(worse.assign(measurement="core")).endswith("or better: none of them.")
+    assert TABLES["efforts"].told(lines.assign(measurement="core")) == TABLES["efforts"].about

@@ -11,7 +11,7 @@ from benchmarks.figures.measurements import APART, KEPT, MEASUREMENTS, RATIOS, S
 from relax_plugin import ReLAXConfig
 from relax_plugin.evaluation.judge import Method, Unit, judge
 from relax_plugin.evaluation.plan import Plan
-from relax_plugin.evaluation.tasks import COORDINATED_TASKS, load_task
+from relax_plugin.evaluation.tasks import load_task
 from relax_plugin.registry import make_explainer, read_method
 
 pytestmark = pytest.mark.slow  # the judge runs
@@ -34,7 +34,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
 def test_every_measurement_is_a_plan_that_can_run(what: str) -> None:
     for plan in MEASUREMENTS[what]((), range(5)):
         assert len(plan.units()) == len(plan.tasks) * len(plan.methods) * len(plan.seeds)
-        assert len(plan.seeds) == 5 or {*plan.tasks} <= {*measurements.WIDE_RULES, measurements.WIDEST_RULE}
+        assert len(plan.seeds) == 5
 
 
 def test_units_of_one_name_are_the_same_unless_they_are_kept_apart() -> None:
@@ -144,21 +144,5 @@ def test_the_controls_learn_less_and_are_asked_for_nothing_else() -> None:
     assert (untrained.effort, untrained.config) == ("refined", ReLAXConfig(learning_rate=0.0))
 
 
-def test_the_agent_and_its_controls_search_with_as_many_rows() -> None:
-    pairs = [("AGENT", "NO_AGENT", 40), ("AGENT_12", "NO_AGENT_12", 12), ("AGENT_5", "NO_AGENT_5", 5)]
-    pairs += [("UNTRAINED", "RANDOM", 40), ("AGENT_LEARNED", "NO_AGENT_LEARNED", 40)]
-    for *names, rows in pairs:
-        for name in names:
-            explainer = made(getattr(measurements, name))
-            assert explainer.max_queries == rows, name
-    assert made(measurements.UNTRAINED).config == ReLAXConfig(learning_rate=0.0)
-    assert made(measurements.AGENT_LEARNED).config.query_budget == made(measurements.NO_AGENT_LEARNED).query_budget
+def test_the_efforts_are_those_of_their_names() -> None:
     assert [made(getattr(measurements, name)).effort for name in ("POLICY", "REFINED")] == ["policy", "refined"]
-
-
-def test_every_task_where_changes_must_be_coordinated_is_measured_once() -> None:
-    plans = measurements.coordinated((), range(5))
-    tasks = [task for plan in plans for task in plan.tasks]
-    assert sorted(tasks) == sorted({*COORDINATED_TASKS, *measurements.BLIND_TASKS})
-    chosen = measurements.coordinated(["lock3/rule:labels", "lock3-2000/rule"], range(5))
-    assert [plan.tasks for plan in chosen] == [["lock3/rule:labels"], ["lock3-2000/rule"]]
