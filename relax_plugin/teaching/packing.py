@@ -39,11 +39,3 @@ def pack(values: Floats | Sequence[float], unit: float) -> dict[str, Any]:
     steps = np.diff(numbers, prepend=np.zeros(1, dtype=kind))  # around the corner where it is too far: sums come back
     text = base64.b64encode(zlib.compress(steps.astype(kind).tobytes(), 9)).decode()
     return {"unit": unit, "bytes": kind.itemsize, "data": text}
-
-
-def unpack(column: Mapping[str, Any]) -> Floats:
-    """What the script of the page reads: the numbers rounded to the unit, NaN where there is none."""
-    kind = np.dtype(KINDS[{1: 0, 2: 1, 4: 2}[column["bytes"]]])
-    steps = np.frombuffer(zlib.decompress(base64.b64decode(column["data"])), dtype=kind)
-    numbers = np.cumsum(steps, dtype=kind)
-    return np.asarray(np.where(numbers == np.iinfo(kind).min, np.nan, numbers * column["unit"]))

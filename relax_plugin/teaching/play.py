@@ -36,39 +36,17 @@ FREE = ""  # "held" where both features may change
 
 @dataclass(frozen=True)
 class Playground:
-    """Everything the page shows.
-
-    Parameters
-    ----------
-    task : Task
-    explainer : WatchedReLAX
-        With the agent that training kept, and those of other moments of the training.
-    greedy : CounterfactualExplainer
-        The greedy search it stands beside.
-    points : DataFrame
-        The grid: one line a point, the features.
-    spacing : float
-        Between two points of the grid.
-    tree : PolicyTree
-        The policy of the agent that was kept.
-    kept : int
-        Training steps of that agent.
-    steps : DataFrame
-        One line for each agent ("trained": so many steps), feature held fixed ("held", "" if none is), point and step;
-        see `paths`.
-    answers : DataFrame
-        One line for each agent (NOBODY for greedy), feature held, method and point; see `answers`.
-    """
+    """Everything the page shows."""
 
     task: Task
-    explainer: WatchedReLAX
-    greedy: CounterfactualExplainer
-    points: pd.DataFrame
-    spacing: float
-    tree: PolicyTree
-    kept: int
-    steps: pd.DataFrame
-    answers: pd.DataFrame
+    explainer: WatchedReLAX  # with the agent that training kept, and those of other moments
+    greedy: CounterfactualExplainer  # which it stands beside
+    points: pd.DataFrame  # the grid: one line a point, the features
+    spacing: float  # of the grid
+    tree: PolicyTree  # the policy of the agent that was kept
+    kept: int  # training steps of that agent
+    steps: pd.DataFrame  # a line for each agent ("trained"), feature held ("held"), point and step; see `paths`
+    answers: pd.DataFrame  # a line for each agent (NOBODY for greedy), feature held, method and point; see `answers`
 
     def told(self, method: str, held: str = FREE, trained: int | None = None) -> pd.DataFrame:
         """The answers of a method to every point; of the agent that was kept, if nothing else is said."""
@@ -142,8 +120,7 @@ def paths(explainer: ReLAX, points: pd.DataFrame, held: str = FREE) -> pd.DataFr
         point, step (from 0); the state before the step: the features, `answer` and `probability` of the class that
         is wanted; `Q <action>` and `v <action>` of every action there, NaN where it is not allowed; `action`, the
         position of the one taken, and `to`, the value it gives its feature; of the reward (§4.1.4) the parts `goal`
-        and `distance` and their sum `reward`; `shaping`, which training adds to it; `answer after` and
-        `probability after`.
+        and `distance` and their sum `reward`; `answer after` and `probability after`.
     """
     observer, blackbox, config = explainer.observer_, explainer.blackbox_, explainer.config_
     before = blackbox.confirm(points)
@@ -176,7 +153,7 @@ def paths(explainer: ReLAX, points: pd.DataFrame, held: str = FREE) -> pd.DataFr
         frame["action"] = taken[at]
         frame["to"] = info["values"][at, observer.actions.feature[taken[at]]]
         frame["goal"], frame["distance"] = met[at].astype(float), (reward - met)[at]
-        frame["reward"], frame["shaping"] = reward[at], config.shaping * info["shaping"][at]
+        frame["reward"] = reward[at]
         frame["answer after"] = blackbox.labels(after.output[at])
         frame["probability after"] = chance(goal.wanted, after)[at]
         parts.append(frame)
@@ -220,7 +197,6 @@ def render(playground: Playground) -> str:
         spacing=f"{playground.spacing:g}",
         points=len(playground.points),
         distance_weight=f"{config.distance_weight:g}",
-        shaping=f"{config.shaping:g}",
         discount=f"{config.discount:g}",
         quantiles=playground.greedy.get_params()["quantiles"],
         training=explainer.training_,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from relax_plugin.cached import cached_property
 from relax_plugin.errors import InputError
 from relax_plugin.files import replacing, write_text
-from relax_plugin.pages.html import script_data
+from relax_plugin.pages.html import script_data, template
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,19 +23,10 @@ MILLISECONDS = 900  # that a picture stands; the last one stands three times as 
 
 @dataclass(frozen=True)
 class Slider:
-    """Pictures to be leafed through. A notebook shows it as it is; `save` writes a page or a GIF.
+    """Pictures to be leafed through. A notebook shows it as it is; `save` writes a page or a GIF."""
 
-    Parameters
-    ----------
-    figures : sequence of Figure
-        All of one size.
-    labels : sequence of str
-        What each of them shows, such as "training step 40".
-    title : str
-    """
-
-    figures: Sequence["Figure"]
-    labels: Sequence[str]
+    figures: Sequence["Figure"]  # all of one size
+    labels: Sequence[str]  # what each of them shows, such as "training step 40"
     title: str
 
     def __post_init__(self) -> None:
@@ -63,21 +54,15 @@ class Slider:
         )
 
     def _repr_html_(self) -> str:
-        width = round(96 * max(figure.get_figwidth() for figure in self.figures))
-        pictures = "".join(
-            f'<img alt="{escape(label)}" style="width:100%;display:{"none" if i else "block"}" '
-            f'src="data:image/png;base64,{base64.b64encode(picture).decode()}">'
-            for i, (picture, label) in enumerate(zip(self._pictures, self.labels, strict=True))
-        )
-        name = hashlib.sha256(pictures.encode()).hexdigest()[:12]  # unlike that of any other slider of the page
-        return (
-            f'<figure data-slider="{name}" style="max-width:{width}px;margin:0;font:15px/1.4 system-ui,sans-serif;'
-            f'background:#fff;color:#333"><figcaption><b>{escape(self.title)}</b></figcaption>{pictures}'
-            '<div style="display:flex;gap:.7rem;align-items:center"><button type="button">play</button>'
-            f'<input type="range" min="0" max="{len(self.figures) - 1}" value="0" style="flex:1" '
-            f'aria-label="{escape(self.title)}" aria-valuetext="{escape(self.labels[0])}">'
-            f'<output style="min-width:10em">{escape(self.labels[0])}</output></div>'
-            f"<script>{_SCRIPT % (name, script_data(list(self.labels)), MILLISECONDS)}</script></figure>"
+        pictures, labels = [base64.b64encode(picture).decode() for picture in self._pictures], list(self.labels)
+        return template("slider.html.jinja").render(
+            name=hashlib.sha256("".join(pictures).encode()).hexdigest()[:12],  # unlike any other slider of the page
+            width=round(96 * max(figure.get_figwidth() for figure in self.figures)),
+            title=self.title,
+            labels=labels,
+            shown=list(zip(labels, pictures, strict=True)),
+            data=script_data(labels),
+            milliseconds=MILLISECONDS,
         )
 
     @cached_property
@@ -105,32 +90,3 @@ class Slider:
         durations = [MILLISECONDS] * (len(pictures) - 1) + [3 * MILLISECONDS]
         with replacing(path) as temporary:
             first.save(temporary, format="GIF", save_all=True, append_images=others, duration=durations, loop=0)
-
-
-_SCRIPT = """document.querySelectorAll('[data-slider="%s"]:not([data-ready])').forEach((figure) => {
-  const labels = %s, images = figure.querySelectorAll("img"), range = figure.querySelector("input");
-  const button = figure.querySelector("button"), output = figure.querySelector("output");
-  const last = images.length - 1;
-  let timer = 0;
-  const show = () => {
-    images.forEach((image, i) => { image.style.display = i === +range.value ? "block" : "none"; });
-    output.textContent = labels[+range.value];
-    range.setAttribute("aria-valuetext", labels[+range.value]);
-  };
-  const stop = () => { clearInterval(timer); timer = 0; button.textContent = "play"; };
-  const next = () => {
-    range.value = +range.value + 1;
-    show();
-    if (+range.value === last) stop();
-  };
-  range.addEventListener("input", () => { stop(); show(); });
-  button.addEventListener("click", () => {
-    if (timer) { stop(); return; }
-    if (+range.value === last) { range.value = 0; show(); }
-    button.textContent = "stop";
-    timer = setInterval(next, %d);
-  });
-  range.value = 0;  // a browser that comes back to the page may remember another one
-  show();
-  figure.dataset.ready = "";
-});"""

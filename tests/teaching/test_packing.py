@@ -3,9 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from reference.unpacked import unpack
 
 from relax_plugin.errors import InputError
-from relax_plugin.teaching.packing import pack, packed, unpack
+from relax_plugin.teaching.packing import pack, packed
 
 
 def test_numbers_of_every_size_can_be_packed() -> None:

@@ -261,7 +261,6 @@ async function playground(root) {
       line(["goal met", ...rewards((at) => path.goal(at))]),
       line(["−λ · farther", ...rewards((at) => path.reward(at) - path.goal(at))]),
       line(["= reward", ...rewards((at) => path.reward(at))], "chosen"),
-      line(["shaping", ...rewards((at) => path.shaping(at))]),
     ]);
   }
 
