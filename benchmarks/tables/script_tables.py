@@ -13,7 +13,6 @@ from relax_plugin.registry import BUILT_IN, explainer_class
 from relax_plugin.supports import TIERS
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
-REAL_TABLES = RESULTS / "real_tables.csv"
 LASTING = RESULTS / "lasting.csv"
 PLAUSIBLE_CHANGES = RESULTS / "plausible_changes.csv"
 CALIBRATION = RESULTS / "calibration.csv"
@@ -25,25 +24,6 @@ OTHERS = RESULTS / "others.csv"
 TREES = RESULTS / "trees.csv"  # benchmarks/speed/trees.py
 POLISH = RESULTS / "polish.csv"
 TREECF = RESULTS / "treecf.csv"  # benchmarks/hosts/against_treecf.py
-
-
-def real_tables() -> str:
-    """Where greedy search misses what can be found, of all tables, models and goals that were looked at."""
-    lines = pd.read_csv(REAL_TABLES)
-    every = ["table", "model", "goal"]
-    again = lines.groupby(every)["seed"].transform("size") > 1
-    means = lines[again].drop(columns="seed").groupby(every, sort=False).mean().reset_index()
-    least = lines.loc[again & (lines["seed"] == 0), "greedy: unsolved, though there is an answer"].min()
-    told = (
-        f"Looked at: {(lines['seed'] == 0).sum()} combinations of {lines['table'].nunique()} tables, "
-        f"{lines['model'].nunique()} models and {lines['goal'].nunique()} goals, {lines['rows'].max()} rows each. In "
-        f"{len(means)} of them greedy search left a share of {least:g} or more unsolved though there was an answer; "
-        f"these were looked at in {lines['seed'].nunique()} splits. Shares of rows left unsolved, means over splits:"
-    )
-    names = ("greedy", "nearest-ct", "without agent", "untrained agent", "by default", "trained agent")
-    shares = means[[f"{name}: unsolved" for name in names]].map("{:.3f}".format)
-    cells = [[", ".join(of), *told_of] for of, told_of in zip(means[every].values, shares.values, strict=True)]
-    return f"{told}\n\n{markdown(['table, model, goal', *names], cells)}"
 
 
 def lasting() -> str:
@@ -361,7 +341,6 @@ def shown(value: float, form: str) -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "real-tables": real_tables,
     "lasting": lasting,
     "plausible-changes": plausible_changes,
     "plausible-in-short": plausible_in_short,

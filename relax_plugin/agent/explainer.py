@@ -161,10 +161,11 @@ class ReLAX(CounterfactualSearch):
     def _world(self, values: Values, rng: np.random.Generator) -> BlackBox:
         """What the agent is trained on: the model itself, or a surrogate of a model that is costly."""
         told, model, surrogate = self.config_.training, self.blackbox_, self.surrogate_
-        costly = surrogate is not None or (
-            self.profiles_ is None and needs_surrogate(model, None, self.known_[0], COSTLY)
-        )
-        if told == "model" or (told == "auto" and not costly):
+        costly = told == "surrogate"
+        if told == "auto":  # the model's cost is measured only where it matters
+            quick = self.profiles_ is not None or not needs_surrogate(model, None, self.known_[0], COSTLY)
+            costly = surrogate is not None or not quick
+        if not costly:
             self.training_ = "on the model itself"
             if not model.has_scores and len(self.known_[0]) < len(values):
                 model.learn_more_classes(values)

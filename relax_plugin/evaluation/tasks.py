@@ -73,7 +73,7 @@ COORDINATED_TASKS = (
 
 In `lock3` the score falls with each of three right changes until all are made, in `and4` it stays as it is until four
 are, and in `sequence` the second change counts only after the first and the third only after the second. One is real:
-a small tree, whose leaves say yes or no (`benchmarks/tables/real_tables.py` tells what else was looked at).
+a small tree, whose leaves say yes or no.
 """
 
 ALIASES = {"boston/mlp": "boston/mlp-0.4"}
