@@ -307,7 +307,7 @@ TESTED_BY = {
     "pages/test_report": ["pages.explorer", "pages.headline", "pages.html"],
     "regions/test_finding": ["regions.probed", "regions.probed_boxes", "regions.question", "regions.spans"],
     "regions/test_proved": ["regions.leaves"],
-    "rules/test_rule": ["rules.binding", "rules.expression"],
+    "rules/test_rule": ["rules.expression"],
     "teaching/test_learning": ["teaching.slider"],
     "test_packaging": [""],
     "trees/test_boosters": ["trees.histograms"],
