@@ -278,7 +278,7 @@ TESTED_BY = {
     "commands/test_explain_parts": ["commands.large_arguments", "commands.part_work"],
     "commands/test_serve": ["commands.serve_setup"],
     "contract/test_every_explainer": ["base", "batch", "supports"],
-    "contract/test_blackbox": ["answers", "books"],
+    "contract/test_blackbox": ["answers", "books", "trees.fingerprint"],
     "contract/test_exact_numbers": ["table.columns"],
     "contract/test_features": [
         *("table.conversion", "table.feature_arrays", "table.feature_files", "table.inference", "table.translation"),

@@ -9,8 +9,8 @@ import pandas as pd
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.cached import cached_property
 from relax_plugin.limits import Grid
-from relax_plugin.rules.language import Kind
 from relax_plugin.rules.expression import ROUNDING
+from relax_plugin.rules.language import Kind
 from relax_plugin.rules.rule import Rule
 from relax_plugin.table.cells import Cells
 from relax_plugin.table.columns import Feature, decimals_of, float_bytes

@@ -54,6 +54,8 @@ def changed(decided: pd.DataFrame, before: pd.DataFrame | None) -> list[str]:
     if before is None:
         return []
     other = decided[decided["before"] != decided["verdict"]]
-    told = [f"{line.where}, {line.before} → {line.verdict}: {line.claim}" for line in other.itertuples()]
+    told = [
+        f"{line.where}, {line.before} → {line.verdict}: {line.claim}" for line in other.itertuples()
+    ]
     dropped = before[~before["claim"].isin(decided["claim"])]
     return told + [f"{line.where}, {line.verdict} → no longer asked: {line.claim}" for line in dropped.itertuples()]

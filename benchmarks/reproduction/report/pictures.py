@@ -136,9 +136,7 @@ def ablation_effect(table: pd.DataFrame) -> "Figure":
                 band = [max(base.low, 0.0), min(base.high, 1.0)]
                 axes.fill_between(band, height - 0.5, height + 0.5, color=FAINT, alpha=0.6, linewidth=0)
             if np.isfinite(value.low):
-                axes.plot(
-                    [max(value.low, 0.0), min(value.high, 1.0)], [height] * 2, color=STYLES[OURS].colour, linewidth=2
-                )
+                axes.plot([max(value.low, 0.0), min(value.high, 1.0)], [height] * 2, color=STYLES[OURS].colour, linewidth=2)
             axes.plot(value.mean, height, "o", color=STYLES[OURS].colour, markersize=5)
         axes.set_yticks(range(len(names)), names)
         axes.set_ylim(len(names) - 0.5, -0.5)
