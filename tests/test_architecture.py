@@ -281,7 +281,7 @@ TESTED_BY = {
     "contract/test_blackbox": ["answers", "books", "trees.fingerprint"],
     "contract/test_exact_numbers": ["table.columns"],
     "contract/test_features": [
-        *("table.conversion", "table.feature_arrays", "table.feature_files", "table.inference", "table.translation"),
+        *("table.feature_arrays", "table.feature_files", "table.inference", "table.kinds", "table.translation"),
     ],
     "contract/test_goal": ["bound_goal"],
     "contract/test_reported_faults": ["errors"],
