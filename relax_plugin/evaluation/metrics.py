@@ -239,9 +239,8 @@ def as_points(space: FeatureSpace, values: Floats) -> Floats:
 
     Halved one-hot columns make L1 count a category mismatch as 1.
     """
-    known = np.where(values == space.missing_codes, space.mean, values)
     weight = np.where(np.arange(space.encoded_width) < (~space.is_categorical).sum(), 1.0, 0.5)
-    return np.asarray(space.one_hot(known) * weight)
+    return np.asarray(space.encoded(values) * weight)
 
 
 # Several counterfactuals of one query.
