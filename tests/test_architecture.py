@@ -288,7 +288,7 @@ TESTED_BY = {
     "contract/test_pickles": ["cached", "locks"],
     "contract/test_results": ["reading.picture", "result_files", "table.tables"],
     "datasets/test_covid": ["commands.fetch"],
-    "datasets/test_datasets": ["datasets.synthetic"],
+    "datasets/test_datasets": ["datasets.generators", "datasets.home"],
     "distributed/test_frames": ["distributed.tables", "distributed.shipped"],
     "distributed/test_parts": ["distributed.arrow_files", "distributed.csv_files", "distributed.written"],
     "evaluation/test_damaged_results": ["evaluation.store", "files"],

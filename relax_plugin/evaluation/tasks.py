@@ -151,7 +151,7 @@ class _Recipe:
     def table(self, seed: int) -> "Dataset":
         """The rows and their targets; those of a rule are drawn by the seed, as the rule is."""
         from relax_plugin import datasets
-        from relax_plugin.datasets.ruled import with_dummies
+        from relax_plugin.datasets.generators import with_dummies
         from relax_plugin.evaluation.rules import rule_table
 
         table = rule_table(self.dataset, seed) if self.by_rule else datasets.load(self.dataset)
