@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relax_plugin.commands.live import Live
-from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table, whole
-from relax_plugin.commands.text_table import terminal_width, text_table
+from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table, terminal_width, text_table, whole
 from relax_plugin.errors import InputError, UnknownNameError, did_you_mean
 from relax_plugin.files import check_folder
 
