@@ -27,8 +27,8 @@ from sklearn.tree import DecisionTreeClassifier
 from benchmarks.figures.measurements import NEAREST_WITHIN, YARDSTICK
 from relax_plugin.datasets import load
 from relax_plugin.evaluation.judge import judge
+from relax_plugin.evaluation.plan import Method, Unit
 from relax_plugin.evaluation.tasks import TEST_SHARE, Task
-from relax_plugin.evaluation.units import Method, Unit
 from relax_plugin.features import FeatureSpace
 from relax_plugin.files import write_text
 from relax_plugin.goal import Goal

@@ -14,10 +14,9 @@ import joblib
 import pandas as pd
 
 from relax_plugin.errors import MissingExtraError
-from relax_plugin.evaluation.plan import Plan, check_place
+from relax_plugin.evaluation.plan import Plan, Unit, check_place
 from relax_plugin.evaluation.schema import Row
 from relax_plugin.evaluation.store import Store, environment
-from relax_plugin.evaluation.units import Unit
 from relax_plugin.evaluation.worker import POOL, run_unit
 
 Progress = Callable[[int, int, Unit, list[Row]], None]

@@ -1,10 +1,12 @@
 """The store: folders of results, every file written whole and believed only if it reads back as what it should be.
 
 `Store` keeps the judge's rows, one file a unit; `Cache` whatever else takes long to compute; `write_table` and
-`read_table` are for small tables that people keep and open; `Notes` tells which commands made them.
+`read_table` are for small tables that people keep and open; `Notes` tells which commands made them;
+`keep_rows` makes one small file of the rows of a benchmark, without the texts that only a report needs.
 """
 
 import csv
+import gzip
 import hashlib
 import io
 import json
@@ -26,10 +28,45 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.errors import InputError, SavedFileError
+from relax_plugin.evaluation.plan import Unit
 from relax_plugin.evaluation.schema import COLUMNS, ROW, STATES, Row
-from relax_plugin.evaluation.spreadsheet import guarded, unguarded
-from relax_plugin.evaluation.units import Unit
 from relax_plugin.files import read_entries, read_packed, replacing, set_aside, write_packed, write_text
+
+FORMULA = re.compile(r"'*[=+\-@\t\r\n]")  # as OWASP lists them; apostrophes before them are ours, or look so
+
+
+def guarded(table: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """The table with an apostrophe before each text and column name that begins a formula, and their number."""
+    count = 0
+
+    def guard(cell: Any) -> Any:
+        nonlocal count
+        if not isinstance(cell, str) or not FORMULA.match(cell):
+            return cell
+        count += 1
+        return f"'{cell}"
+
+    changed = table.copy()
+    for position, dtype in enumerate(table.dtypes):
+        if not pd.api.types.is_numeric_dtype(dtype):
+            cells = np.empty(len(table), dtype=object)  # in which a whole number beside a fraction stays one
+            cells[:] = [guard(cell) for cell in table.iloc[:, position].astype(object)]
+            changed.isetitem(position, cells)
+    return changed.set_axis([guard(name) for name in table.columns], axis=1), count
+
+
+def unguarded(table: pd.DataFrame) -> pd.DataFrame:
+    """The table as it was before `guarded`."""
+
+    def bare(cell: Any) -> Any:
+        return cell[1:] if isinstance(cell, str) and cell.startswith("'") and FORMULA.match(cell) else cell
+
+    changed = table.copy()
+    for name, dtype in table.dtypes.items():
+        if not pd.api.types.is_numeric_dtype(dtype):
+            changed[name] = table[name].map(bare)
+    return changed.rename(columns=bare)
+
 
 QUICKLY: Any = {"method": "gzip", "compresslevel": 1}
 NOT_UNICODE: Any = "backslashreplace"  # what an exception says may be no Unicode
@@ -330,3 +367,49 @@ def _readable(text: str) -> str:
 
 def _without_stop(error: Exception) -> str:
     return str(error).strip().rstrip(".")
+
+
+FILE, RUN = "rows.csv.gz", "run.json"
+LEFT_OUT = ("sentence", "query", "changes", "stage", "before", "after")  # texts that are long, or of a report alone
+DIGITS = "%.5g"
+
+
+def keep_rows(rows: pd.DataFrame, folder: Path, run: dict[str, Any]) -> Path:
+    """Write the rows, and how they were made, into a folder; the same rows give the same bytes.
+
+    `run` (the command, the time, versions and machine) replaces what was noted before, whose rows are gone.
+    """
+    kept = rows[[name for name in COLUMNS if name not in LEFT_OUT]].copy()
+    kept["reason"] = kept["reason"].where(kept["state"] != "ok", "")
+    text = kept.to_csv(index=False, float_format=DIGITS)
+    folder.mkdir(parents=True, exist_ok=True)
+    with replacing(folder / FILE) as temporary:
+        temporary.write_bytes(gzip.compress(text.encode("utf-8", "backslashreplace"), mtime=0))
+    (folder / RUN).unlink(missing_ok=True)
+    noted_run(folder).add(run)
+    return folder / FILE
+
+
+def read_kept_rows(folder: Path) -> pd.DataFrame:
+    """Rows that were kept, with every column of a benchmark's rows: what was left out is as if nothing were known."""
+    path = folder / FILE
+    try:
+        rows = pd.read_csv(io.BytesIO(read_packed(path)), keep_default_na=False, na_values=[""])
+    except ValueError as error:  # pandas' own are ValueErrors
+        raise SavedFileError(f"{path} is damaged: {error}.") from error
+    absent = [name for name in COLUMNS if name not in rows and name not in LEFT_OUT]
+    if absent:
+        raise SavedFileError(f"{path} is damaged: it has no column {absent[0]!r}.")
+    for column in ROW:
+        if column.name in LEFT_OUT:
+            rows[column.name] = column.missing
+        elif column.type is str:
+            rows[column.name] = rows[column.name].fillna("").astype(str)
+        else:
+            rows[column.name] = rows[column.name].astype(column.type)
+    return rows[list(COLUMNS)]
+
+
+def noted_run(folder: Path) -> Notes:
+    """How kept rows were made."""
+    return Notes(folder / RUN, ("command", "machine"))

@@ -10,8 +10,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from relax_plugin.errors import UnknownNameError, did_you_mean
-from relax_plugin.evaluation.slow import SlowClassifier, SlowModel
 from relax_plugin.evaluation.task_models import (
+    SlowClassifier,
+    SlowModel,
     boosted_stumps,
     boosting_with_gaps,
     forest,

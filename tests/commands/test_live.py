@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from relax_plugin.commands import live as module
 from relax_plugin.commands.live import Live, clock
-from relax_plugin.evaluation.units import Method, Unit
+from relax_plugin.evaluation.plan import Method, Unit
 
 UNITS = [Unit("sonar/mlp", Method("greedy", "greedy"), seed) for seed in range(4)]
 ROWS = [{"state": "ok", "valid": True, "fit_seconds": 1.0, "explain_seconds": 2.0}]

@@ -15,7 +15,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 from relax_plugin.cli import main
-from relax_plugin.evaluation.spreadsheet import guarded, unguarded
+from relax_plugin.evaluation.store import guarded, unguarded
 
 HOSTILE = "=cmd|' /C calc'!A0"
 

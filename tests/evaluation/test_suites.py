@@ -3,7 +3,7 @@
 import pytest
 
 from relax_plugin.errors import UnknownNameError
-from relax_plugin.evaluation.suites import FIELD, suite_of
+from relax_plugin.evaluation.plan import FIELD, suite_of
 
 
 def test_the_field_is_a_plan_that_could_run_with_every_metric_and_the_same_queries_for_all() -> None:

@@ -10,7 +10,7 @@ from relax_plugin import datasets
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.errors import MissingExtraError, UnknownNameError
 from relax_plugin.evaluation import tasks
-from relax_plugin.evaluation.slow import SECONDS_A_ROW
+from relax_plugin.evaluation.task_models import SECONDS_A_ROW
 from relax_plugin.evaluation.tasks import (
     COORDINATED_TASKS,
     CORE_TASKS,
