@@ -9,11 +9,13 @@ import pandas as pd
 
 from benchmarks.tables.markdown_table import markdown, runs
 from benchmarks.tables.ranks import by_task, critical_difference, friedman, ranked
-from relax_plugin.evaluation.plan import FIELD
+from relax_plugin.evaluation.plan import suite_of
 from relax_plugin.evaluation.ranks import SCORES, paired
 from relax_plugin.evaluation.store import FILE as FIELD_FILE
 from relax_plugin.evaluation.store import noted_run, read_kept_rows
 from relax_plugin.evaluation.tables import failures, wall_seconds
+
+FIELD = suite_of("field")
 
 FIELD_ROWS = Path(__file__).resolve().parents[2] / "docs" / "results" / "field"
 FIELD_COMMAND = "relax-plugin bench --suite field --output .bench/field --keep docs/results/field"
@@ -181,8 +183,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "field-run": of_the_field(field_run),
     "field-in-short": of_the_field(field_in_short),
     "field-suite": lambda: (
-        f"{len(FIELD.tasks)} tasks ({', '.join(FIELD.tasks)}), {len(FIELD.methods)} methods, {FIELD.seeds} seeds, the "
-        f"first {FIELD.rows} test rows of each, at most {FIELD.max_changes} changes, {FIELD.limit:g} s for fit and "
+        f"{len(suite_of('field').tasks)} tasks ({', '.join(suite_of('field').tasks)}), {len(suite_of('field').methods)} methods, {suite_of('field').seeds} seeds, the "
+        f"first {suite_of('field').rows} test rows of each, at most {suite_of('field').max_changes} changes, {suite_of('field').limit:g} s for fit and "
         "explain of one method on one task and seed; whoever takes longer has solved nothing there."
     ),
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 from relax_plugin.errors import InputError, UnknownNameError, did_you_mean
 from relax_plugin.evaluation.schema import ROW, Row
-from relax_plugin.evaluation.tasks import ALIASES, Task, check_task_name, load_task
+from relax_plugin.evaluation.tasks import ALIASES, TOLD_TASKS, Task, check_task_name, load_task
 from relax_plugin.registry import check_name, check_options, full_name, read_method
 
 
@@ -182,6 +182,11 @@ class Suite:
     limit: float  # seconds for fit and explain of one method on one task and seed
     max_changes: int  # for every method alike
 
+    @classmethod
+    def told(cls, tasks: list[str], methods: list[str], why: str, **numbers: Any) -> "Suite":
+        """A suite of `tasks.json`, which also says why it is made so."""
+        return cls(tasks=tuple(tasks), methods=tuple(methods), **numbers)
+
     def plan(self) -> Plan:
         """What `runner.run` runs, with every metric."""
         return Plan(
@@ -213,57 +218,7 @@ class Suite:
         )
 
 
-FIELD = Suite(
-    name="field",
-    tasks=(
-        # Tables people know, each with a model of another family; classifiers, since few methods do regression.
-        "breast_cancer/rf",
-        "diabetes/ada",
-        "wave2/xgb",
-        "sonar/mlp",
-        "german/rf",
-        "adult/lgbm",
-        "adult/pipeline",
-        "default/xgb",
-        "default/mlp",
-        "credit/xgb",
-    ),
-    methods=(
-        # Ours: by default, the agent alone as in the paper, and asked for plausible or, as ROAR, for lasting answers.
-        "relax-global",
-        "relax-global:effort=policy",
-        "relax-global:plausible=prefer",
-        "relax-global:also=2",
-        "surrogate-search",
-        # Searches without an agent.
-        "greedy",
-        "move-table",
-        "nearest-ct",
-        # Other people's methods. Not here: relax-local and mace, which take more than the limit for so many rows.
-        "dice-random",
-        "dice-genetic",
-        "dice-kdtree",
-        "lore",
-        "feat-tweak",
-        "focus",
-        "deepfool",
-        "grace",
-        "nice",
-        "growing-spheres",
-        "wachter",
-        "face",
-        "cfrl",
-        "fastar",
-        "treecf",
-    ),
-    seeds=2,
-    rows=20,
-    limit=60.0,
-    max_changes=5,
-)
-"""The methods of the field on the tables of the field: under an hour on two cores."""
-
-SUITES = {suite.name: suite for suite in (FIELD,)}
+SUITES = {told["name"]: Suite.told(**told) for told in TOLD_TASKS["suites"]}
 
 
 def suite_of(name: str) -> Suite:
