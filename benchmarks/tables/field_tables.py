@@ -183,8 +183,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "field-run": of_the_field(field_run),
     "field-in-short": of_the_field(field_in_short),
     "field-suite": lambda: (
-        f"{len(suite_of('field').tasks)} tasks ({', '.join(suite_of('field').tasks)}), {len(suite_of('field').methods)} methods, {suite_of('field').seeds} seeds, the "
-        f"first {suite_of('field').rows} test rows of each, at most {suite_of('field').max_changes} changes, {suite_of('field').limit:g} s for fit and "
+        f"{len(FIELD.tasks)} tasks ({', '.join(FIELD.tasks)}), {len(FIELD.methods)} methods, {FIELD.seeds} seeds, the "
+        f"first {FIELD.rows} test rows of each, at most {FIELD.max_changes} changes, {FIELD.limit:g} s for fit and "
         "explain of one method on one task and seed; whoever takes longer has solved nothing there."
     ),
 }
