@@ -311,7 +311,6 @@ TESTED_BY = {
     "trees/test_floor": ["trees.aims", "trees.grid_boxes", "trees.proving", "trees.subset_grid"],
     "trees/test_pipelines": ["trees.over_values", "trees.reading"],
     "trees/test_profiles": ["search.trees", "trees.costs", "trees.kernel", "trees.look", "trees.masks", "trees.search"],
-    "whatif/test_app": ["whatif.question"],
     "whatif/test_session": ["whatif.form"],
     "surrogate/test_learning": ["baselines.surrogate_search", "search.goals", "surrogate"],
     "surrogate/test_model": ["surrogate.layers"],

@@ -74,7 +74,8 @@ def _measure(chosen: argparse.Namespace, wanted: tuple[str, ...]) -> None:
     """Run what is not stored yet, and keep the lines."""
     from benchmarks.figures.figures import notes
     from benchmarks.figures.measurements import measure
-    from relax_plugin.evaluation.store import commit, environment, now, write_table
+    from benchmarks.stored import write_table
+    from relax_plugin.evaluation.store import commit, environment, now
 
     notes(chosen.output).add({"command": chosen.said, "started": now(), "commit": commit(), **environment()})
     for place, what in enumerate(wanted, start=1):

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.stored import noted_run, read_kept_rows
 from benchmarks.tables.markdown_table import markdown, runs
 from benchmarks.tables.ranks import by_task, critical_difference, friedman, ranked
 from relax_plugin.evaluation.plan import suite_of
 from relax_plugin.evaluation.ranks import SCORES, paired
 from relax_plugin.evaluation.store import FILE as FIELD_FILE
-from relax_plugin.evaluation.store import noted_run, read_kept_rows
 from relax_plugin.evaluation.tables import failures, wall_seconds
 
 FIELD = suite_of("field")

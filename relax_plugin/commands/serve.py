@@ -84,9 +84,8 @@ def run(chosen: argparse.Namespace) -> int:
     request.check_goal(chosen, needed=False)
     check_header(chosen)
 
-    from relax_plugin.whatif.app import new_token, what_if_app
-    from relax_plugin.whatif.server import address_of, listening
-    from relax_plugin.whatif.server import run as serve
+    from relax_plugin.whatif.app import address_of, listening, new_token, what_if_app
+    from relax_plugin.whatif.app import run as serve
 
     bound = listening(chosen.port)  # better known before the fit than after
     try:

@@ -1,8 +1,8 @@
 """The store: folders of results, every file written whole and believed only if it reads back as what it should be.
 
-`Store` keeps the judge's rows, one file a unit; `Cache` whatever else takes long to compute; `write_table` and
-`read_table` are for small tables that people keep and open; `Notes` tells which commands made them;
-`keep_rows` makes one small file of the rows of a benchmark, without the texts that only a report needs.
+`Store` keeps the judge's rows, one file a unit; `Cache` whatever else takes long to compute; `Notes` tells
+which commands made them; `keep_rows` makes one small file of the rows of a benchmark, without the texts that only a
+report needs. In a file that spreadsheets open, a text that one of them would take for a formula is `guarded`.
 """
 
 import csv
@@ -53,19 +53,6 @@ def guarded(table: pd.DataFrame) -> tuple[pd.DataFrame, int]:
             cells[:] = [guard(cell) for cell in table.iloc[:, position].astype(object)]
             changed.isetitem(position, cells)
     return changed.set_axis([guard(name) for name in table.columns], axis=1), count
-
-
-def unguarded(table: pd.DataFrame) -> pd.DataFrame:
-    """The table as it was before `guarded`."""
-
-    def bare(cell: Any) -> Any:
-        return cell[1:] if isinstance(cell, str) and cell.startswith("'") and FORMULA.match(cell) else cell
-
-    changed = table.copy()
-    for name, dtype in table.dtypes.items():
-        if not pd.api.types.is_numeric_dtype(dtype):
-            changed[name] = table[name].map(bare)
-    return changed.rename(columns=bare)
 
 
 QUICKLY: Any = {"method": "gzip", "compresslevel": 1}
@@ -246,34 +233,6 @@ def read_unit(path: Path) -> pd.DataFrame:
     return rows
 
 
-def write_table(path: Path, table: pd.DataFrame) -> None:
-    """Write a table to be kept and read by people, in spreadsheets too."""
-    write_text(path, guarded(table)[0].to_csv(index=False, float_format="%.6g"))
-
-
-def read_table(path: Path, columns: Iterable[str], texts: Iterable[str]) -> pd.DataFrame:
-    """A table as it was written, with at least these columns.
-
-    Empty cells of those in `texts` stay texts; all other columns hold numbers. A file that cannot be read, lacks a
-    column or has text where numbers belong is a SavedFileError.
-    """
-    try:
-        table = pd.read_csv(path, dtype=dict.fromkeys(texts, str))
-    except ValueError as error:  # pandas' own are ValueErrors, and so is what is no UTF-8
-        raise SavedFileError(f"{path} is damaged: {str(error).strip()}.") from error
-    for name in columns:
-        if name not in table:
-            raise SavedFileError(f"{path} is damaged: it has no column {name!r}.")
-    for name in table.columns:
-        told = table[name].dropna()
-        if name in texts:
-            table[name] = table[name].fillna("")
-        elif not pd.api.types.is_numeric_dtype(told.infer_objects()):
-            wrong = next(cell for cell in told if not isinstance(cell, bool | int | float))
-            raise SavedFileError(f"{path} is damaged: column {name!r} holds {wrong!r}, but numbers belong there.")
-    return unguarded(table)
-
-
 def commit() -> str:
     """The commit of the checkout that is run, if it is one and git is there."""
     root = Path(__file__).parents[2]
@@ -386,30 +345,5 @@ def keep_rows(rows: pd.DataFrame, folder: Path, run: dict[str, Any]) -> Path:
     with replacing(folder / FILE) as temporary:
         temporary.write_bytes(gzip.compress(text.encode("utf-8", "backslashreplace"), mtime=0))
     (folder / RUN).unlink(missing_ok=True)
-    noted_run(folder).add(run)
+    Notes(folder / RUN, ("command", "machine")).add(run)
     return folder / FILE
-
-
-def read_kept_rows(folder: Path) -> pd.DataFrame:
-    """Rows that were kept, with every column of a benchmark's rows: what was left out is as if nothing were known."""
-    path = folder / FILE
-    try:
-        rows = pd.read_csv(io.BytesIO(read_packed(path)), keep_default_na=False, na_values=[""])
-    except ValueError as error:  # pandas' own are ValueErrors
-        raise SavedFileError(f"{path} is damaged: {error}.") from error
-    absent = [name for name in COLUMNS if name not in rows and name not in LEFT_OUT]
-    if absent:
-        raise SavedFileError(f"{path} is damaged: it has no column {absent[0]!r}.")
-    for column in ROW:
-        if column.name in LEFT_OUT:
-            rows[column.name] = column.missing
-        elif column.type is str:
-            rows[column.name] = rows[column.name].fillna("").astype(str)
-        else:
-            rows[column.name] = rows[column.name].astype(column.type)
-    return rows[list(COLUMNS)]
-
-
-def noted_run(folder: Path) -> Notes:
-    """How kept rows were made."""
-    return Notes(folder / RUN, ("command", "machine"))

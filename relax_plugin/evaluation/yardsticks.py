@@ -20,7 +20,7 @@ from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.base import CounterfactualExplainer
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.cached import cached_property
-from relax_plugin.evaluation import metrics, realism, robustness
+from relax_plugin.evaluation import metrics, robustness
 from relax_plugin.evaluation.schema import Row
 from relax_plugin.evaluation.tasks import Task
 from relax_plugin.features import FeatureSpace
@@ -112,8 +112,8 @@ class Yardsticks:
         return self.blackbox.task == "classification"
 
     @cached_property
-    def neighbours(self) -> realism.Neighbours:
-        return realism.Neighbours(self.space, self.training)
+    def neighbours(self) -> metrics.Neighbours:
+        return metrics.Neighbours(self.space, self.training)
 
     @cached_property
     def detectors(self) -> dict[str, Detector]:
@@ -155,7 +155,7 @@ class Yardsticks:
         """yNN of rows with these answers; of a regressor, whose answers are no classes, NaN."""
         if not self.classifies:
             return np.full(len(values), np.nan)
-        return realism.ynn(self.neighbours.nearest(values, NEIGHBOURS), self.known, reached)
+        return metrics.ynn(self.neighbours.nearest(values, NEIGHBOURS), self.known, reached)
 
 
 DETECTORS = {"local_outlier": "lof", "isolated": "forest"}  # column of the rows -> kind of detector
@@ -186,9 +186,9 @@ def realism_columns(
     return told | {
         "ynn": yardsticks.ynn(values, answer.output),
         "cost": metrics.cost(space, own | dict(prices), start, values),
-        "percentile_shift": realism.percentile_shift(space, start, values, yardsticks.training),
-        "edge_cells": realism.edge_cells(space, start, values, yardsticks.training),
-        "unseen_cells": realism.unseen_cells(start, values, yardsticks.training),
+        "percentile_shift": metrics.percentile_shift(space, start, values, yardsticks.training),
+        "edge_cells": metrics.edge_cells(space, start, values, yardsticks.training),
+        "unseen_cells": metrics.unseen_cells(start, values, yardsticks.training),
     }
 
 

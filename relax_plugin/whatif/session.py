@@ -23,9 +23,17 @@ from relax_plugin.features import FeatureSpace
 from relax_plugin.formatting import cell_label, feature_label, format_cell, format_labelled
 from relax_plugin.results import Counterfactuals
 from relax_plugin.rules.repair import RowRules
-from relax_plugin.whatif.form import Form, brief_cell, distinct_texts
+from relax_plugin.whatif.form import (
+    PLAUSIBLE,
+    Form,
+    Question,
+    brief_cell,
+    distinct_texts,
+    read_question,
+    read_row,
+    read_tab,
+)
 from relax_plugin.whatif.python_text import question_text
-from relax_plugin.whatif.question import PLAUSIBLE, Question, read_question, read_row, read_tab
 
 MOST_TABS = 50  # the one that was quiet longest is forgotten
 MOST_ENTRIES = 500  # of a tab; the oldest are forgotten
