@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from relax_plugin.commands.live import Live
-from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
-from relax_plugin.commands.text_table import terminal_width
+from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table, terminal_width
 from relax_plugin.errors import InputError
 
 WIDEST = 120  # of what is printed; longer lines are hard to read

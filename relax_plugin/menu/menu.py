@@ -134,7 +134,7 @@ class Menu:
 
     def plot(self) -> "Figure":
         """Features and sets as a picture: a column a set, a dot where it changes a feature, the colour its status."""
-        from relax_plugin.pages.menu_picture import menu_picture
+        from relax_plugin.pages.diagrams import menu_picture
 
         space = self.result.space
         distance = self.result.proximity[: len(self), 0]
