@@ -81,12 +81,11 @@ class BlackBox:
     space : FeatureSpace, optional
         Needed by `ask`, which is given values; `answer` takes the user's rows.
     task : "auto", "classification" or "regression"
-    accelerate : "auto" or "polish", optional
+    accelerate : "auto", optional
         Small batches are answered by the arrays of a tree ensemble (`trees/`) in place of its library, if those agree
         with it on the rows of `learn`. Rows count as before. What is delivered is confirmed by the model's own
         `predict`, in one call with the queries; probabilities beside it are those of the arrays, unless a goal is
-        about them. With "polish" answers are moved, too, to the fewest changes and the least distance that the trees
-        allow.
+        about them.
     """
 
     def __init__(
@@ -94,10 +93,10 @@ class BlackBox:
         model: Any,
         space: FeatureSpace | None = None,
         task: Task = "auto",
-        accelerate: Literal["auto", "polish"] | None = None,
+        accelerate: Literal["auto"] | None = None,
     ) -> None:
-        if accelerate not in (None, "auto", "polish"):
-            raise InputError(f"accelerate is {accelerate!r}; accepted are 'auto', 'polish' and None.")
+        if accelerate not in (None, "auto"):
+            raise InputError(f"accelerate is {accelerate!r}; accepted are 'auto' and None.")
         if task not in ("auto", "classification", "regression"):
             raise InputError(f"task is {task!r}; accepted are 'auto', 'classification' and 'regression'.")
         self.model = model

@@ -64,7 +64,6 @@ LAZY_DOORS = {
     ("adapters.mlflow", ""),  # the version that is logged
     ("agent.policy_tree", "pages"),  # PolicyTree.plot
     ("blackbox", "trees"),  # accelerate="auto"
-    ("batch", "trees"),  # accelerate="polish"
     ("batch", "search"),  # changes that are not needed are taken back
     ("evaluation.floor_table", "trees"),  # bench --floor
     ("", "agent"),  # the exports of relax_plugin
