@@ -295,7 +295,7 @@ TESTED_BY = {
     "evaluation/test_tables": ["evaluation.schema"],
     "evaluation/test_runner": ["evaluation.plan", "evaluation.units"],
     "evaluation/test_tasks": ["evaluation.slow", "evaluation.task_models"],
-    "menu/test_menu": ["menu.bounded", "menu.finding", "menu.probed", "menu.proved", "pages.menu_picture"],
+    "menu/test_menu": ["pages.menu_picture"],
     "networks/test_floor": [
         *("networks.moves", "networks.program", "networks.question", "networks.subsets", "networks.targets"),
     ],
