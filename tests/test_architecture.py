@@ -304,7 +304,7 @@ TESTED_BY = {
     "pages/test_plane": ["evaluation.toy"],
     "pages/test_plots": ["pages.changes", "pages.drawing", "pages.panels", "pages.svg"],
     "pages/test_report": ["pages.explorer", "pages.headline", "pages.html"],
-    "regions/test_finding": ["regions.probed", "regions.probed_boxes", "regions.question", "regions.spans"],
+    "regions/test_finding": ["regions.growing", "regions.probed", "regions.question", "regions.spans"],
     "regions/test_proved": ["regions.leaves"],
     "rules/test_rule": ["rules.binding", "rules.expression"],
     "teaching/test_learning": ["teaching.slider"],

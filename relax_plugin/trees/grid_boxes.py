@@ -45,24 +45,11 @@ class Boxes:
 
     def sums(self, some: Integers) -> Floats:
         """The sums of the parts of all boxes around each cell (queries, lines of each axis, ..., sums)."""
-        axes = self.low.shape[1]
         place = np.full(len(self.counts), -1)
         place[some] = np.arange(len(some))
         here = np.flatnonzero(place[self.query] >= 0)
-        at, low, high, parts = place[self.query[here]], self.low[here], self.high[here], self.parts[here]
-        shape = (len(some), *(self.counts[some].max(axis=0) + 1))  # one more: where boxes end
-        strides = np.cumprod([1, *shape[:1:-1]])[::-1].astype(np.int64)
-        size = int(np.prod(shape))
-        keys = [at * (size // len(some)) + np.where(corner, high, low) @ strides for corner in _corners(axes)]
-        signs = [1.0 - 2.0 * (corner.sum() % 2) for corner in _corners(axes)]
-        key = np.concatenate(keys)
-        sums = np.empty((*shape, parts.shape[1]))
-        for m, part in enumerate(parts.T):
-            grid = np.bincount(key, np.concatenate([sign * part for sign in signs]), size).reshape(shape)
-            for axis in range(1, axes + 1):
-                np.cumsum(grid, axis=axis, out=grid)
-            sums[..., m] = grid
-        return sums[(slice(None), *[slice(0, -1)] * axes)]
+        shape = (len(some), *self.counts[some].max(axis=0))
+        return box_sums(shape, place[self.query[here]], self.low[here], self.high[here], self.parts[here])
 
     def cheapest(self, cost: Floats, some: Integers, axis: int, lines: int) -> tuple[Floats, Integers]:
         """The least cost of each line of one axis, given that of each interval, and the interval that has it."""
@@ -77,5 +64,21 @@ class Boxes:
         return least, where
 
 
-def _corners(axes: int) -> list[Booleans]:
-    return [np.array(corner, dtype=bool) for corner in product((False, True), repeat=axes)]
+def box_sums(shape: tuple[int, ...], grid: Integers, low: Integers, high: Integers, parts: Floats) -> Floats:
+    """The sums (grids, lines of each axis, ..., sums) of the parts of all boxes around each cell of some grids.
+
+    The parts of a box are added at its corners, with alternating signs, and cumulated along every axis.
+    """
+    axes = len(shape) - 1
+    wider = (shape[0], *(count + 1 for count in shape[1:]))  # one more: where boxes end
+    strides = np.cumprod([1, *wider[:0:-1]])[::-1].astype(np.int64)
+    corners = [np.array(corner, dtype=bool) for corner in product((False, True), repeat=axes)]
+    key = np.concatenate([grid * strides[0] + np.where(corner, high, low) @ strides[1:] for corner in corners])
+    signs = [1.0 - 2.0 * (corner.sum() % 2) for corner in corners]
+    sums = np.empty((*wider, parts.shape[1]))
+    for m, part in enumerate(parts.T):
+        total = np.bincount(key, np.concatenate([sign * part for sign in signs]), int(np.prod(wider))).reshape(wider)
+        for axis in range(1, axes + 1):
+            np.cumsum(total, axis=axis, out=total)
+        sums[..., m] = total
+    return sums[(slice(None), *[slice(0, -1)] * axes)]
