@@ -32,10 +32,9 @@ from relax_plugin.problem import Problem, Proposals
 from relax_plugin.results import Counterfactuals, taken
 from relax_plugin.table.tables import pandas_or_array
 from relax_plugin.trees.ensemble import Trees
-from relax_plugin.trees.fast import fast_trees
 from relax_plugin.trees.floor import subset_grids
 from relax_plugin.trees.missing import vanishing, with_gaps_kept
-from relax_plugin.trees.proving import proving_trees
+from relax_plugin.trees.proving import fast_trees, proving_trees
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,10 +14,8 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array, csr_array
 
 from relax_plugin.arrays import Floats, Integers
-from relax_plugin.networks.bounds import Lines
-from relax_plugin.networks.moves import Moves
-from relax_plugin.networks.relu import ReluNetwork
-from relax_plugin.networks.targets import Target
+from relax_plugin.networks.question import Moves, Target
+from relax_plugin.networks.relu import Lines, ReluNetwork
 
 MOST_STEPS = 64  # grids of more steps are taken for numbers without a grid
 RELATIVE_GAP = 1e-4  # at which the solver may end

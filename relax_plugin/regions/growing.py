@@ -1,6 +1,6 @@
 """Growing boxes: cells around an answer, taken in side by side as long as a test says that all their rows will do.
 
-The test is a proof over the leaves of trees (`leaves.py`), or some rows that the model is asked (`probed.py`).
+The test is a proof over the leaves of trees (`proved.py`), or some rows that the model is asked (`probed.py`).
 """
 
 from collections import deque

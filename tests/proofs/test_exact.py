@@ -16,8 +16,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from relax_plugin import BlackBox, FeatureSpace, ReLAX, make_explainer
-from relax_plugin.certificates.enumerated import thresholds_of
 from relax_plugin.certificates.intervals import Network
+from relax_plugin.certificates.proving import thresholds_of
 from relax_plugin.errors import UnsupportedError
 from relax_plugin.menu.menu import IMPOSSIBLE
 from relax_plugin.networks.certified import certify

@@ -21,8 +21,8 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier
 
 from relax_plugin import Counterfactuals, FeatureSpace, Goal
-from relax_plugin.regions import leaves
-from relax_plugin.regions.leaves import reached_leaves
+from relax_plugin.regions import proved
+from relax_plugin.regions.proved import reached_leaves
 from relax_plugin.regions.regions import Regions
 from relax_plugin.trees.readers import read_trees
 
@@ -208,8 +208,8 @@ def test_large_boxes_are_proved_in_parts_and_lie_in_those_of_all_cells(name: str
     """With room for few cells the worst leaves and halves decide: never more than all cells together would say."""
     found, model = answers(name, "three"), fitted(name, "three")
     whole = found.regions()
-    monkeypatch.setattr(leaves, "MOST_CELLS", 100)
-    monkeypatch.setattr(leaves, "FEW_CELLS", 20)
+    monkeypatch.setattr(proved, "MOST_CELLS", 100)
+    monkeypatch.setattr(proved, "FEW_CELLS", 20)
     parts = found.regions()
     several = (whole.alone.low < whole.alone.high).sum(axis=1) > 1
     assert several.any(), "answers that need several changes, each with a range"
