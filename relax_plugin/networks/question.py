@@ -12,6 +12,7 @@ import pandas as pd
 
 from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values
 from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.cached import cached_property
 from relax_plugin.errors import GoalError, UnsupportedError
 from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.goal import BoundGoal, Goal
@@ -202,28 +203,6 @@ def _numpy_dtypes(space: FeatureSpace) -> list[np.dtype[Any]]:
     return [getattr(dtype, "numpy_dtype", dtype) for dtype in dtypes if not isinstance(dtype, pd.CategoricalDtype)]
 
 
-def why_not_numbers(space: FeatureSpace) -> str | None:
-    """Why rows of a space are not numbers that a network takes as they are; None if they are."""
-    if space.derived:
-        return f"it needs columns that are chosen, and {space.derived[0].name!r} is derived from others"
-    for feature in space.features:
-        if feature.carried:
-            return f"it needs numbers, and {feature.name!r} is carried to the model as it is"
-        if feature.vanishable:
-            return f"it proves nothing where a number may become missing, as {feature.name!r} may"
-        words = [one for one in feature.categories if not isinstance(one, bool | int | float | np.number)]
-        if words and not feature.columns:
-            return f"it needs numbers, and {feature.name!r} has categories that are none; one-hot columns are taken"
-    return None
-
-
-def refuse_what_is_no_number(space: FeatureSpace) -> None:
-    """`why_not_numbers`, as *skipped because ...*."""
-    reason = why_not_numbers(space)
-    if reason is not None:
-        raise UnsupportedError(f"skipped because {reason}.")
-
-
 @dataclass(frozen=True)
 class Asked:
     """One query: what may change, what is wanted, and how near to it rounding decides."""
@@ -246,19 +225,12 @@ class Question:
     values: Values
     goal: BoundGoal
     before: Answer  # the model's own answers to the queries
-    already: Booleans  # which queries meet their goal
-    hopeless: Booleans  # which queries no answer whatever could help
-    notes: Array  # why a query is not looked at; "" if it is
 
     @classmethod
     def of(cls, model: Any, space: FeatureSpace, rows: Rows, goal: Goal | None, limits: Limits | None) -> "Question":
         """Read the network and ask the model about the queries; UnsupportedError, *skipped because ...*, if refused."""
-        refuse_what_is_no_number(space)
         blackbox = _bound(model, space)
-        try:
-            network = ReluNetwork.of(blackbox)
-        except UnsupportedError as error:
-            raise UnsupportedError(f"skipped because {error}.") from error
+        network = _network(blackbox, space)
         space, values = space.taking_in(rows)
         limits = space.limits(values=values) if limits is None else limits
         if blackbox.classes is None:
@@ -267,44 +239,42 @@ class Question:
         if goal is None and blackbox.task == "regression":
             raise GoalError("a regressor needs a goal: Goal.shift(delta) or Goal.between(low, high).")
         bound = (goal or Goal.flip()).bind(blackbox, before)
-        question = cls(
-            network,
-            blackbox,
-            space,
-            limits,
-            rows,
-            values,
-            bound,
-            before,
-            bound.met(before),
-            bound.impossible(before) != "",
-            _why_not(space, values),
-        )
-        question._refuse_another_network()
-        return question
+        return cls(network, blackbox, space, limits, rows, values, bound, before)._as_its_network()
 
     @classmethod
     def about(cls, problem: Problem, limits: Limits) -> "Question":
         """The question of a call, under limits that may be narrower; UnsupportedError, *skipped because ...*."""
-        refuse_what_is_no_number(problem.space)
-        try:
-            network = ReluNetwork.of(problem.blackbox)
-        except UnsupportedError as error:
-            raise UnsupportedError(f"skipped because {error}.") from error
-        space, values, goal = problem.space, problem.start, problem.goal
-        met, hopeless = goal.met(problem.before), goal.impossible(problem.before) != ""
-        rows, notes = space.model_input(values), _why_not(space, values)
-        made = cls(network, problem.blackbox, space, limits, rows, values, goal, problem.before, met, hopeless, notes)
-        made._refuse_another_network()
-        return made
+        blackbox, space, values = problem.blackbox, problem.space, problem.start
+        rows, network = space.model_input(values), _network(blackbox, space)
+        return cls(network, blackbox, space, limits, rows, values, problem.goal, problem.before)._as_its_network()
+
+    @cached_property
+    def already(self) -> Booleans:
+        """Which queries meet their goal."""
+        return self.goal.met(self.before)
+
+    @cached_property
+    def hopeless(self) -> Booleans:
+        """Which queries no answer whatever could help."""
+        return np.asarray(self.goal.impossible(self.before) != "")
+
+    @cached_property
+    def notes(self) -> Array:
+        """Why a query is not looked at; "" if it is."""
+        missing = self.space.is_missing(self.values).any(axis=1)
+        known = np.where(self.space.is_categorical, np.diff(self.space.category_offsets), np.inf)
+        unseen = (self.values >= known).any(axis=1)
+        notes = np.where(missing, "a cell of it is missing", np.where(unseen, "it has an unseen category", ""))
+        return np.asarray(notes.astype(object))
 
     def __len__(self) -> int:
         return len(self.values)
 
-    def _refuse_another_network(self) -> None:
+    def _as_its_network(self) -> "Question":
+        """The question, refused where the model does not answer as the network that was read."""
         known = np.flatnonzero(self.notes == "")
         if len(known) == 0:
-            return
+            return self
         values, model = self.values[known], (self.blackbox, self.space, "network")
         if reason := difference(*model, values, self.before.take(known), self._as_read(values), AS_READ):
             raise UnsupportedError(reason)
@@ -314,6 +284,7 @@ class Question:
             return rows[~self.space.is_missing(rows).any(axis=1)]
 
         refuse_another_model(*model, probes, self._as_read, AS_READ)
+        return self
 
     def _as_read(self, values: Values) -> Answer:
         outputs = self.network.outputs(model_inputs(self.space, values))
@@ -346,15 +317,33 @@ class Question:
         return np.asarray(self.goal.take(owner).met(self.blackbox.confirm(delivered)) & kept)
 
 
-def _why_not(space: FeatureSpace, values: Values) -> Array:
-    """Why nothing is proved of each query; "" if something may be."""
-    missing = space.is_missing(values).any(axis=1)
-    unseen = (values >= np.where(space.is_categorical, np.diff(space.category_offsets), np.inf)).any(axis=1)
-    notes = np.where(missing, "a cell of it is missing", np.where(unseen, "it has an unseen category", ""))
-    return np.asarray(notes.astype(object))
-
-
 def _bound(model: Any, space: FeatureSpace) -> BlackBox:
     if not isinstance(model, BlackBox):
         return BlackBox(model, space)
     return model if model.space is space and model.classes is not None else model.bound_to(space)
+
+
+def _network(blackbox: BlackBox, space: FeatureSpace) -> ReluNetwork:
+    """The network that a model is; UnsupportedError, *skipped because ...*, if it is none, or its rows no numbers."""
+    reason = _why_not_numbers(space)
+    try:
+        if reason is None:
+            return ReluNetwork.of(blackbox)
+    except UnsupportedError as error:
+        reason = str(error)
+    raise UnsupportedError(f"skipped because {reason}.")
+
+
+def _why_not_numbers(space: FeatureSpace) -> str | None:
+    """Why rows of a space are not numbers that a network takes as they are; None if they are."""
+    if space.derived:
+        return f"it needs columns that are chosen, and {space.derived[0].name!r} is derived from others"
+    for feature in space.features:
+        if feature.carried:
+            return f"it needs numbers, and {feature.name!r} is carried to the model as it is"
+        if feature.vanishable:
+            return f"it proves nothing where a number may become missing, as {feature.name!r} may"
+        words = [one for one in feature.categories if not isinstance(one, bool | int | float | np.number)]
+        if words and not feature.columns:
+            return f"it needs numbers, and {feature.name!r} has categories that are none; one-hot columns are taken"
+    return None

@@ -1,7 +1,8 @@
 """ReluNetwork: a network as affine maps with rectifiers in between, how it rounds, and its bounds over boxes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -157,7 +158,7 @@ def upper_bounds(
     """
     half = slope * (0.5 * (high - low))[:, :, None]
     middle = first + np.einsum("bk,bkh->bh", 0.5 * (low + high), slope)
-    layers = _lines(network, middle, half)
+    layers = [one.lines for one in layer_bounds(network, half, middle, lambda planes: np.abs(planes).sum(axis=1))]
     back = functions @ network.weights[-1].T  # (functions, rectifiers)
     rest = functions @ network.biases[-1] + offset
     boxes = len(low)
@@ -180,17 +181,30 @@ def upper_bounds(
     return Bounded(most + np.abs(slopes).sum(axis=2), slopes, weight)
 
 
-def _lines(network: ReluNetwork, middle: Floats, half: Floats) -> list[Lines]:
-    found = []
-    upper = lower = half  # (boxes, moves, rectifiers) of the planes between which the inputs lie,
-    over = under = middle  # and their middles
-    spread = np.abs(half).sum(axis=1)
-    low, high = middle - spread, middle + spread
+class Layered(NamedTuple):
+    """What goes into the rectifiers of a layer, from `low` to `high` (boxes, rectifiers), and the lines round these."""
+
+    low: Floats
+    high: Floats
+    lines: Lines
+
+
+def layer_bounds(
+    network: ReluNetwork, slope: Floats, first: Floats, support: Callable[[Floats], Floats]
+) -> Iterator[Layered]:
+    """The bounds of every hidden layer, by planes above and below what goes into its rectifiers.
+
+    Into the first ones goes `first` (boxes, rectifiers) and `slope` (boxes, moves, rectifiers) times the moves;
+    `support` is the largest that such planes add to that (boxes, rectifiers).
+    """
+    upper = lower = slope
+    over = under = first  # where the planes are without any move
+    low, high = first - support(-slope), first + support(slope)
     for number in range(len(network.hidden)):
         lines = Lines.over(low, high)
-        found.append(lines)
+        yield Layered(low, high, lines)
         if number + 1 == len(network.hidden):
-            break
+            return
         weights, bias = network.weights[number + 1], network.biases[number + 1]
         rise, fall = np.maximum(weights, 0.0), np.minimum(weights, 0.0)
         top, bottom = upper * lines.upper[:, None], lower * lines.lower[:, None]
@@ -199,8 +213,5 @@ def _lines(network: ReluNetwork, middle: Floats, half: Floats) -> list[Lines]:
         over, under = top_middle @ rise + bottom_middle @ fall + bias, bottom_middle @ rise + top_middle @ fall + bias
         # What interval arithmetic says may be less, where the planes are steep.
         least, most = np.maximum(low, 0.0), np.maximum(high, 0.0)
-        low, high = (
-            np.maximum(under - np.abs(lower).sum(axis=1), least @ rise + most @ fall + bias),
-            np.minimum(over + np.abs(upper).sum(axis=1), most @ rise + least @ fall + bias),
-        )
-    return found
+        low = np.maximum(under - support(-lower), least @ rise + most @ fall + bias)
+        high = np.minimum(over + support(upper), most @ rise + least @ fall + bias)

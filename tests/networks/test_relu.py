@@ -1,4 +1,4 @@
-"""Facts about networks as they are read: they answer as the library does, within the bounds of rounding and of boxes."""
+"""Facts about networks as they are read: they answer as the library does, within bounds of rounding and of boxes."""
 
 from itertools import pairwise
 from typing import Any
