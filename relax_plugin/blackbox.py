@@ -35,7 +35,7 @@ from relax_plugin.table.tables import row_name
 
 if TYPE_CHECKING:
     from relax_plugin.results import Counterfactuals
-    from relax_plugin.trees.fast import FastTrees
+    from relax_plugin.trees.proving import FastTrees
     from relax_plugin.trees.fingerprint import Fingerprint
 
 Task = Literal["auto", "classification", "regression"]
@@ -82,12 +82,11 @@ class BlackBox:
     space : FeatureSpace, optional
         Needed by `ask`, which is given values; `answer` takes the user's rows.
     task : "auto", "classification" or "regression"
-    accelerate : "auto" or "polish", optional
+    accelerate : "auto", optional
         Small batches are answered by the arrays of a tree ensemble (`trees/`) in place of its library, if those agree
         with it on the rows of `learn`. Rows count as before. What is delivered is confirmed by the model's own
         `predict`, in one call with the queries; probabilities beside it are those of the arrays, unless a goal is
-        about them. With "polish" answers are moved, too, to the fewest changes and the least distance that the trees
-        allow.
+        about them.
     """
 
     def __init__(
@@ -95,10 +94,10 @@ class BlackBox:
         model: Any,
         space: FeatureSpace | None = None,
         task: Task = "auto",
-        accelerate: Literal["auto", "polish"] | None = None,
+        accelerate: Literal["auto"] | None = None,
     ) -> None:
-        if accelerate not in (None, "auto", "polish"):
-            raise InputError(f"accelerate is {accelerate!r}; accepted are 'auto', 'polish' and None.")
+        if accelerate not in (None, "auto"):
+            raise InputError(f"accelerate is {accelerate!r}; accepted are 'auto' and None.")
         if task not in ("auto", "classification", "regression"):
             raise InputError(f"task is {task!r}; accepted are 'auto', 'classification' and 'regression'.")
         self.model = model
@@ -190,7 +189,7 @@ class BlackBox:
             self._see_whether_it_repeats_itself(few, first)
         self.cost = Cost.measured(before, many, self.books)
         if self.accelerate is not None and self.space is not None:
-            from relax_plugin.trees.fast import fast_trees  # whose readers import much of scikit-learn
+            from relax_plugin.trees.proving import fast_trees  # whose readers import much of scikit-learn
             from relax_plugin.trees.fingerprint import Fingerprint
 
             answered = values, answer.output[: len(values) if self.task == "regression" else checked], answer.scores
