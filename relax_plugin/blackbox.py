@@ -35,8 +35,8 @@ from relax_plugin.table.tables import row_name
 
 if TYPE_CHECKING:
     from relax_plugin.results import Counterfactuals
-    from relax_plugin.trees.proving import FastTrees
     from relax_plugin.trees.fingerprint import Fingerprint
+    from relax_plugin.trees.proving import FastTrees
 
 Task = Literal["auto", "classification", "regression"]
 Source = Callable[[Any], Rows]  # fresh rows of a batch at some places: the model may write into them
@@ -189,8 +189,8 @@ class BlackBox:
             self._see_whether_it_repeats_itself(few, first)
         self.cost = Cost.measured(before, many, self.books)
         if self.accelerate is not None and self.space is not None:
-            from relax_plugin.trees.proving import fast_trees  # whose readers import much of scikit-learn
             from relax_plugin.trees.fingerprint import Fingerprint
+            from relax_plugin.trees.proving import fast_trees  # whose readers import much of scikit-learn
 
             answered = values, answer.output[: len(values) if self.task == "regression" else checked], answer.scores
             self.trees = fast_trees(self.model, self.space, self.classes, *answered)

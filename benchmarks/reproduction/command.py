@@ -57,9 +57,9 @@ def run(chosen: argparse.Namespace) -> int:
 
     chosen_cases(cases(chosen.quick), chosen.only)
 
-    from relax_plugin.pages.drawing import figure_class
     from benchmarks.reproduction.report.files import verdict, write_report
     from benchmarks.reproduction.run import Folder, expected_minutes, reproduce
+    from relax_plugin.pages.drawing import figure_class
 
     figure_class()  # whether the report can be drawn is better known before than after
     folder = Folder(path)
