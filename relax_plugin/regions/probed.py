@@ -94,29 +94,28 @@ def _ask_all(question: Question, answer: Integers, feature: Integers, tested: Te
         return
     grid = question.space.grid
     low, high = (end[answer, feature] for end in question.span)
-    count = _count(question, feature, low, high).astype(np.int64)
-    item = np.repeat(np.arange(len(answer)), count)
-    place = np.arange(len(item)) - np.repeat(np.cumsum(count) - count, count)
-    value = grid.nearest(low[item] + place * grid.step[feature[item]], feature[item])
-    value = np.clip(value, low[item], high[item])
-    rows = question.values[answer[item]].copy()
-    delivered = rows[np.arange(len(rows)), feature[item]]
-    rows[np.arange(len(rows)), feature[item]] = value
-    held = value == delivered
-    held[~held] = question.holds(rows[~held], answer[item][~held])
-    centre, below, above = question.values[answer, feature], low.copy(), high.copy()
-    # The region ends before the nearest value on either side at which the goal does not hold.
-    last_bad, first_bad = np.full(len(answer), -np.inf), np.full(len(answer), np.inf)
-    bad = ~held
-    under, over = bad & (value < delivered), bad & (value > delivered)
-    np.maximum.at(last_bad, item[under], value[under])
-    np.minimum.at(first_bad, item[over], value[over])
-    good = held & (value > last_bad[item]) & (value < first_bad[item])
-    below[:], above[:] = centre, centre
-    np.minimum.at(below, item[good], value[good])
-    np.maximum.at(above, item[good], value[good])
-    tested.spans.low[answer, feature], tested.spans.high[answer, feature] = below, above
-    tested.points[answer, feature], tested.proved[answer, feature] = count - 1, True
+    count, centre = _count(question, feature, low, high).astype(np.int64), question.values[answer, feature]
+    place = np.arange(count.max())
+    every = low[:, None] + place * grid.step[feature][:, None]
+    every = np.clip(grid.nearest(every, np.broadcast_to(feature[:, None], every.shape)), low[:, None], high[:, None])
+    every = np.where(place < count[:, None], every, centre[:, None])
+    held = every == centre[:, None]
+    item, asked = np.nonzero(~held)
+    rows = question.values[answer[item]]
+    rows[np.arange(len(rows)), feature[item]] = every[item, asked]
+    held[item, asked] = question.holds(rows, answer[item])
+    where = answer, feature
+    tested.spans.low[where], tested.spans.high[where] = _around(centre, every, held)
+    tested.points[where], tested.proved[where] = count - 1, True
+
+
+def _around(centre: Floats, known: Floats, held: Booleans) -> tuple[Floats, Floats]:
+    """The lowest and the highest value that held, before the nearest one on either side that did not."""
+    centre = centre[:, None]
+    under = np.where(~held & (known < centre), known, -np.inf).max(axis=1, keepdims=True)
+    over = np.where(~held & (known > centre), known, np.inf).min(axis=1, keepdims=True)
+    good = np.where(held & (known > under) & (known < over), known, centre)
+    return np.minimum(good, centre).min(axis=1), np.maximum(good, centre).max(axis=1)
 
 
 class Line:
@@ -166,13 +165,9 @@ class Line:
             held[ask] = self._ask(left[ask[0]], drawn[ask])
             self.points[left] += points
             self.wrong[left] += (~held).sum(axis=1)
-            under = np.where(~held & (drawn < centre), drawn, -np.inf).max(axis=1, keepdims=True)
-            over = np.where(~held & (drawn > centre), drawn, np.inf).min(axis=1, keepdims=True)
-            known = np.concatenate([centre, low, high, drawn], axis=1)
-            good = np.concatenate([np.ones((len(left), 3), dtype=bool), held], axis=1)
-            good &= (known > under) & (known < over)
-            self.low[left] = np.where(good, known, np.inf).min(axis=1)
-            self.high[left] = np.where(good, known, -np.inf).max(axis=1)
+            known = np.concatenate([low, high, drawn], axis=1)
+            good = np.concatenate([np.ones((len(left), 2), dtype=bool), held], axis=1)
+            self.low[left], self.high[left] = _around(centre[:, 0], known, good)
             left = left[(~held).any(axis=1) & (self.low[left] < self.high[left])]
 
     def _stored(self, item: Integers, values: Floats) -> Floats:

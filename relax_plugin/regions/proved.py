@@ -182,7 +182,7 @@ class Prover:
         """All changed cells together, within what each may be alone."""
         question, space = self.question, self.question.space
         spans = alone.take(np.arange(len(question)))  # a box of one cell is that cell's region
-        for i in np.flatnonzero(alone.wide.sum(axis=1) > 1):
+        for i in np.flatnonzero(alone.wide.sum(axis=1) > 1).tolist():
             features = np.flatnonzero(alone.wide[i])
             low, high = alone.low[i].copy(), alone.high[i].copy()
             codes = {int(j): np.flatnonzero(alone.of_feature(j)[i]) for j in features if space.is_categorical[j]}

@@ -20,10 +20,12 @@ FURTHEST = 1e25  # further out, a scaler of float32 columns may overflow
 
 
 def over_values(reading: Reading, model: Any, space: FeatureSpace | None) -> Trees:
-    """The trees of a reading over the values of a space; without a space, over the columns of the rows, as numbers."""
+    """The trees of a reading over the values of a space; without a space, over the columns that they test."""
     trees = reading.trees
     if space is None:
-        return trees if reading.plain else _Moved(reading, _columns(model, reading)).trees()
+        if not reading.plain:
+            raise Unreadable("it needs the feature space of a model whose trees do not test the rows themselves")
+        return trees
     numbers = bool(space.is_plain and not space.is_categorical.any())
     if reading.plain and numbers and trees.subset is None:
         return replace(trees, codes=space.missing_codes)
@@ -37,30 +39,16 @@ def over_values(reading: Reading, model: Any, space: FeatureSpace | None) -> Tre
 class _Front:
     """What stands in front of a reading: features, as values, and the rows that a model is asked with."""
 
-    count: int
+    space: FeatureSpace
     owner: Integers  # (columns of the rows,) the feature of each; -1 where it is computed from several
     names: list[Any]  # of the columns
     positions: Integers  # (features,) of categories; 0 for numbers
     low: Floats  # (features,) a number that each may be,
     high: Floats  # and another
     whole: Booleans  # (features,) whether cells hold whole numbers only
-    codes: Floats  # (features,) what stands for a missing number; NaN for categories
-    space: FeatureSpace | None
 
     def rows(self, values: Values) -> Any:
-        if self.space is not None:
-            return self.space.model_input(np.where(self.whole, np.floor(values), values))
-        return pd.DataFrame(values, columns=self.names) if self.names else values
-
-
-def _columns(model: Any, reading: Reading) -> _Front:
-    names = [str(name) for name in getattr(model, "feature_names_in_", [])]
-    count = getattr(model, "n_features_in_", None) or 1 + max(source.column for source in reading.sources)
-    nothing, yes = np.zeros(count), np.zeros(count, dtype=bool)
-    gaps = np.full(count, np.nan)
-    return _Front(
-        count, np.arange(count), names, np.zeros(count, dtype=np.int64), nothing, nothing + 1, yes, gaps, None
-    )
+        return self.space.model_input(np.where(self.whole, np.floor(values), values))
 
 
 def _features(model: Any, space: FeatureSpace) -> _Front:
@@ -82,15 +70,13 @@ def _features(model: Any, space: FeatureSpace) -> _Front:
     ends = np.array([[f.low, f.high] for f in space.features]).T
     whole = [pd.api.types.is_integer_dtype(f.dtype) and f.kind != "categorical" for f in space.features]
     return _Front(
-        count=len(space),
+        space=space,
         owner=np.array([owner.get(name, -1) for name in names]),
         names=names,
         positions=np.where(space.is_categorical, positions, 0),
         low=np.where(space.is_categorical, 0.0, ends[0]),
         high=np.where(space.is_categorical, 0.0, np.where(ends[1] > ends[0], ends[1], ends[0] + 1.0)),
         whole=np.array(whole, dtype=bool),
-        codes=space.missing_codes,
-        space=space,
     )
 
 
@@ -121,7 +107,7 @@ class _Moved:
                 f"it needs columns that are features, and {front.names[source.column]!r} is derived from others"
             )
         if front.positions[owner] == 0:
-            name = front.space.names[owner] if front.space is not None else front.names[owner] if front.names else owner
+            name = front.space.names[owner]
             apart = source.apart or ("the model" if self.old.subset is not None and self._has_sets(column) else "")
             if apart:
                 raise Unreadable(
@@ -137,7 +123,7 @@ class _Moved:
     def trees(self) -> Trees:
         front, old = self.front, self.old
         threshold, left = np.full(len(self.column), np.inf), np.zeros(len(self.column), dtype=bool)
-        refuses = np.zeros(front.count, dtype=bool)
+        refuses = np.zeros(len(front.space), dtype=bool)
         numbers = np.flatnonzero(front.positions[self.owner] == 0)
         if len(numbers):
             threshold[numbers] = self._thresholds(numbers)
@@ -157,14 +143,14 @@ class _Moved:
             which = np.full(len(self.column), -1)
             which[categories] = place.ravel()
             subset[self.inner], table = which[self.test], rows[:, 1:].astype(bool)
-        every = np.isnan(front.codes) | refuses if front.space is not None else refuses
+        every = np.isnan(front.space.missing_codes) | refuses
         return replace(
             old,
             feature=feature,
             threshold=bounds,
             missing_left=None if bool(every.all()) and old.missing_left is None else missing_left,
-            codes=front.codes,
-            features=front.count,
+            codes=front.space.missing_codes,
+            features=len(front.space),
             subset=None if table is None else subset,
             subsets=table,
             known=np.where(front.positions > 0, known, np.inf) if (front.positions > 0).any() else None,
@@ -180,7 +166,7 @@ class _Moved:
         """The largest float64 of each test's feature that goes left."""
         front = self.front
         place = _rank(self.owner[tests])
-        shape = int(place.max()) + 1, front.count
+        shape = int(place.max()) + 1, len(front.space)
         if self.reading.gaps_of_sparse and self._is_sparse():
             name = front.names[self.reading.sources[int(self.column[tests[0]])].column]
             raise Unreadable(
@@ -215,7 +201,7 @@ class _Moved:
 
     def _missing(self, tests: Integers) -> tuple[Booleans, Booleans]:
         """Whether a missing number goes left of each test, and whether the model refuses it."""
-        values = np.where(self.front.positions > 0, 0.0, self.front.codes)[None]
+        values = np.where(self.front.positions > 0, 0.0, self.front.space.missing_codes)[None]
         try:
             cells = self._matrix(values)[0, self.column[tests]]
         except (ValueError, TypeError):  # a step that takes no missing number says so
@@ -233,7 +219,7 @@ class _Moved:
         most = int(front.positions[self.owner[tests]].max(initial=0))  # an untested column may name every row
         left = np.zeros((len(tests), most), dtype=bool)
         known = front.positions.astype(np.float64)
-        if not front.positions.any() or front.space is None:
+        if not front.positions.any():
             return left, known
         own = np.array([len(feature.categories) for feature in front.space.features])
         seen = np.where(own > 0, np.minimum(own, front.positions), 1)

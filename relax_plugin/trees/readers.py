@@ -116,7 +116,7 @@ def read_trees(model: Any, space: FeatureSpace | None = None) -> Trees:
     """The model as `Trees` over the values of a space; an unsupported one is refused with *skipped because ...*.
 
     A test is one of the features of the rows the model is asked with: of a number a threshold, of a category a set of
-    positions; its codes of missing numbers go the way of these. Without a space, of the columns as numbers.
+    positions; its codes of missing numbers go the way of these. Without a space, of the columns that the trees test.
     """
     try:
         return _read_over(model, space)

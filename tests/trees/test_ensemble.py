@@ -447,4 +447,8 @@ def test_subclasses_half_precision_and_stumps_without_splits() -> None:
     with pytest.raises(UnsupportedError, match="'a' is float16"):
         read_trees(forest, FeatureSpace.infer(half))
     flat = make_pipeline(StandardScaler(), DecisionTreeClassifier(min_impurity_decrease=0.9)).fit(rows, labels)
-    assert np.array_equal(read_trees(flat).labels(rows.to_numpy()), flat.predict(rows).astype(float))
+    with pytest.raises(UnsupportedError, match="needs the feature space"):
+        read_trees(flat)
+    assert np.array_equal(
+        read_trees(flat, FeatureSpace.infer(rows)).labels(rows.to_numpy()), flat.predict(rows).astype(float)
+    )
