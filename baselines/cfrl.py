@@ -22,7 +22,6 @@ from relax_plugin.base import CounterfactualExplainer, Supports, most_changes
 from relax_plugin.baselines.common import undone
 from relax_plugin.features import FeatureSpace
 from relax_plugin.parameters import param, whole, with_parameters
-from relax_plugin.plausibility import encoded
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
 from relax_plugin.surrogate.layers import Adam, MemberLinear, PickledAsArrays, one_thread, trunk
@@ -172,7 +171,7 @@ class Agent(PickledAsArrays):
     def state(self, rows: Values, label: Integers, wanted: Integers) -> Floats:
         """What the networks see: the row, the class it has and the one it is to have."""
         each = np.arange(self.classes)
-        return np.concatenate([encoded(self.space, rows), label[:, None] == each, wanted[:, None] == each], axis=1)
+        return np.concatenate([self.space.encoded(rows), label[:, None] == each, wanted[:, None] == each], axis=1)
 
     def act(self, state: Floats) -> Floats:
         with torch.no_grad():
@@ -208,8 +207,8 @@ class Agent(PickledAsArrays):
 
     def action(self, start: Values, rows: Values) -> Floats:
         """The action that makes these rows of others: what the critic is to judge."""
-        action = encoded(self.space, rows)
-        action[:, : self.numbers] -= encoded(self.space, start)[:, : self.numbers]
+        action = self.space.encoded(rows)
+        action[:, : self.numbers] -= self.space.encoded(start)[:, : self.numbers]
         action[:, : self.numbers] /= FARTHEST
         return action
 

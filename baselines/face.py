@@ -23,7 +23,6 @@ from relax_plugin.baselines.common import NeighbourExplainer, valid_rows
 from relax_plugin.cached import cached_property
 from relax_plugin.features import FeatureSpace
 from relax_plugin.parameters import one_of, param, real, whole, with_parameters
-from relax_plugin.plausibility import encoded
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.neighbours import Neighbours
 
@@ -147,4 +146,4 @@ class Ways:
         weights = [self.space.prices[~self.space.is_categorical]]
         for j in np.flatnonzero(self.space.is_categorical):
             weights.append(np.full(len(self.space.features[j].categories), self.space.prices[j] / np.sqrt(2.0)))
-        return np.asarray(encoded(self.space, values) * np.concatenate(weights))
+        return np.asarray(self.space.encoded(values) * np.concatenate(weights))

@@ -25,7 +25,6 @@ from relax_plugin.base import CounterfactualExplainer, Supports
 from relax_plugin.features import FeatureSpace
 from relax_plugin.limits import Limits
 from relax_plugin.parameters import param, whole, with_parameters
-from relax_plugin.plausibility import encoded
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
 from relax_plugin.surrogate.layers import Adam, MemberLinear, PickledAsArrays, one_thread, trunk
@@ -190,7 +189,7 @@ class Walkers:
         self.ways = Ways(space, space.limits(values=self.rows), self.rows, most)
         self.labels = self.blackbox.ask(self.rows, mark_refused=True).output.astype(int)
         some = rng.permutation(len(self.rows))[:NEIGHBOURS]
-        self.space, self.near = space, encoded(space, self.rows[some])
+        self.space, self.near = space, space.encoded(self.rows[some])
         self.at = np.zeros(WALKERS, dtype=np.int64)  # the training row that each walker began at
         self.wanted = np.zeros(WALKERS, dtype=np.int64)
         self.age = np.zeros(WALKERS, dtype=np.int64)
@@ -228,7 +227,7 @@ class Walkers:
         likely = np.zeros(WALKERS)
         if self.blackbox.has_probabilities and answer.scores is not None:
             likely = answer.scores[np.arange(WALKERS), self.wanted]
-        away = cdist(encoded(self.space, self.now), self.near, "cityblock").min(axis=1)
+        away = cdist(self.space.encoded(self.now), self.near, "cityblock").min(axis=1)
         return (np.where(arrived, ARRIVED, likely) - MANIFOLD * away) / ARRIVED, arrived
 
     def _begin(self, which: Integers) -> None:
@@ -255,7 +254,7 @@ class Policy(PickledAsArrays):
 
     def state(self, rows: Values, wanted: Integers) -> Floats:
         """What the networks see: the row, and the class it is to have."""
-        told = [encoded(self.space, rows), wanted[:, None] == np.arange(self.classes)]
+        told = [self.space.encoded(rows), wanted[:, None] == np.arange(self.classes)]
         return np.concatenate(told, axis=1).astype(np.float32)
 
     def chances(self, rows: Values, wanted: Integers, open_: Booleans) -> Floats:

@@ -25,7 +25,6 @@ from relax_plugin.blackbox import Answer
 from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace
 from relax_plugin.parameters import one_of, param, with_parameters
-from relax_plugin.plausibility import encoded
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
 from relax_plugin.search.neighbours import Neighbours
@@ -143,7 +142,7 @@ class Autoencoder:
 
     def __init__(self, space: FeatureSpace, values: Values, seed: int) -> None:
         self.space = space
-        rows = encoded(space, np.unique(values, axis=0))
+        rows = space.encoded(np.unique(values, axis=0))
         width = rows.shape[1]
         hidden = (min(2 * width, WIDEST), max(1, width // CODE_SHARE), min(2 * width, WIDEST))
         network = MLPRegressor(hidden_layer_sizes=hidden, activation="tanh", max_iter=EPOCHS, random_state=seed % 2**32)
@@ -153,7 +152,7 @@ class Autoencoder:
 
     def error(self, values: Values) -> Floats:
         """The mean square of what is not given back, row by row."""
-        rows = encoded(self.space, values)
+        rows = self.space.encoded(values)
         return np.asarray(np.square(self.network.predict(rows).reshape(rows.shape) - rows).mean(axis=1))
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from lender import lender
 
 from relax_plugin.files import write_text
-from relax_plugin.pages.explanations import explanation_page
+from relax_plugin.pages.card import explanation_page
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent

@@ -12,13 +12,14 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader
 from sklearn.ensemble import RandomForestClassifier
 
+from benchmarks.stored import read_kept_rows
 from benchmarks.tables.rank_picture import rank_picture
 from benchmarks.tables.ranks import by_task, ranked
 from benchmarks.tables.script_tables import trees_picture
 from relax_plugin import FeatureSpace, Goal, ReLAX
 from relax_plugin.datasets import load
-from relax_plugin.evaluation.kept_rows import FILE, read_kept_rows
 from relax_plugin.evaluation.ranks import SCORES
+from relax_plugin.evaluation.store import FILE
 from relax_plugin.files import write_text
 
 DOCS = Path(__file__).resolve().parent

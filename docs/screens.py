@@ -18,8 +18,7 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from relax_plugin.files import write_bytes
-from relax_plugin.whatif.app import new_token, what_if_app
-from relax_plugin.whatif.server import address_of, listening, run
+from relax_plugin.whatif.app import address_of, listening, new_token, run, what_if_app
 from relax_plugin.whatif.session import WhatIf
 
 WIDE = {"width": 1280, "height": 860}

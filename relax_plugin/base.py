@@ -336,7 +336,7 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         self, x: Rows, max_changes: int = 2, *, goal: Goal | None = None, vary: Any = None, bounds: Bounds | None = None
     ) -> "Menu":
         """Every set of up to `max_changes` features of one row: the best answer that changes no others, if any."""
-        from relax_plugin.menu.finding import find_menu
+        from relax_plugin.menu.menu import find_menu
 
         return find_menu(self, x, max_changes, goal, vary, bounds)
 

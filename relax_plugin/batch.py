@@ -122,10 +122,6 @@ class Batch:
             if made.scores is not None:
                 other = (mended != values).any(axis=1)
                 made.scores[query[other], slot[other]] = np.nan
-        if problem.blackbox.accelerate == "polish" and len(problem):
-            from relax_plugin.trees.polish import polish
-
-            polish(problem, made)
         return made
 
 

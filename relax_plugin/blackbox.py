@@ -35,7 +35,8 @@ from relax_plugin.table.tables import row_name
 
 if TYPE_CHECKING:
     from relax_plugin.results import Counterfactuals
-    from relax_plugin.trees.fast import FastTrees
+    from relax_plugin.trees.fingerprint import Fingerprint
+    from relax_plugin.trees.proving import FastTrees
 
 Task = Literal["auto", "classification", "regression"]
 Source = Callable[[Any], Rows]  # fresh rows of a batch at some places: the model may write into them
@@ -81,12 +82,11 @@ class BlackBox:
     space : FeatureSpace, optional
         Needed by `ask`, which is given values; `answer` takes the user's rows.
     task : "auto", "classification" or "regression"
-    accelerate : "auto" or "polish", optional
+    accelerate : "auto", optional
         Small batches are answered by the arrays of a tree ensemble (`trees/`) in place of its library, if those agree
         with it on the rows of `learn`. Rows count as before. What is delivered is confirmed by the model's own
         `predict`, in one call with the queries; probabilities beside it are those of the arrays, unless a goal is
-        about them. With "polish" answers are moved, too, to the fewest changes and the least distance that the trees
-        allow.
+        about them.
     """
 
     def __init__(
@@ -94,10 +94,10 @@ class BlackBox:
         model: Any,
         space: FeatureSpace | None = None,
         task: Task = "auto",
-        accelerate: Literal["auto", "polish"] | None = None,
+        accelerate: Literal["auto"] | None = None,
     ) -> None:
-        if accelerate not in (None, "auto", "polish"):
-            raise InputError(f"accelerate is {accelerate!r}; accepted are 'auto', 'polish' and None.")
+        if accelerate not in (None, "auto"):
+            raise InputError(f"accelerate is {accelerate!r}; accepted are 'auto' and None.")
         if task not in ("auto", "classification", "regression"):
             raise InputError(f"task is {task!r}; accepted are 'auto', 'classification' and 'regression'.")
         self.model = model
@@ -110,6 +110,7 @@ class BlackBox:
         self.strict = False  # True: labels come from `predict` at every question, not from the largest score
         self.accelerate = accelerate
         self.trees: FastTrees | None = None  # what answers small batches, once it has proved itself
+        self.read_from: Fingerprint | None = None  # the model as it was when the trees were read
         self.witness: Values | None = None  # a row that the model has answered: refused too, it answers no more
         self.cost = Cost()
         self.by_arrays = False  # whether `ask` puts its rows as an array although the user's come in a frame
@@ -121,6 +122,7 @@ class BlackBox:
         bound.reader = copy.copy(self.reader)
         bound.space, bound.classes, bound.later_classes = space, None, []
         bound.strict, bound.trees, bound.by_arrays, bound.witness = False, None, False, None
+        bound.read_from = None
         return bound
 
     def over(self, space: FeatureSpace) -> "BlackBox":
@@ -133,6 +135,8 @@ class BlackBox:
         """The same for one call: with books, strictness and later classes of its own, whatever other threads do."""
         own = copy.copy(self)
         own.books, own.later_classes = Books(whole=self.books), list(self.later_classes)
+        if own.read_from is not None and own.read_from.altered():
+            own.trees = own.read_from = None
         return own
 
     @property
@@ -174,7 +178,7 @@ class BlackBox:
         asked twice, if possible as an array: a model that changes its mind is worth a warning, and one that says the
         very same is asked with arrays from then on, which some libraries read much faster than frames.
         """
-        self.trees, self.by_arrays, self.witness = None, False, None
+        self.trees, self.read_from, self.by_arrays, self.witness = None, None, False, None
         checked = (len(values) + 1) // 2 if labels is None else labels
         before = replace(self.books)
         answer = self._learn(values, checked)
@@ -185,10 +189,12 @@ class BlackBox:
             self._see_whether_it_repeats_itself(few, first)
         self.cost = Cost.measured(before, many, self.books)
         if self.accelerate is not None and self.space is not None:
-            from relax_plugin.trees.fast import fast_trees  # whose readers import much of scikit-learn
+            from relax_plugin.trees.fingerprint import Fingerprint
+            from relax_plugin.trees.proving import fast_trees  # whose readers import much of scikit-learn
 
             answered = values, answer.output[: len(values) if self.task == "regression" else checked], answer.scores
             self.trees = fast_trees(self.model, self.space, self.classes, *answered)
+            self.read_from = None if self.trees is None else Fingerprint(self.model)
         return answer
 
     def learn_answered(self, values: Values, labels: int | None = None) -> tuple[Integers, Answer]:
@@ -286,8 +292,7 @@ class BlackBox:
         A row that the model refuses is an error, or marked as refused in the answer.
         """
         if len(values) == 0:
-            width = 0 if self.classes is None else len(self.classes)
-            return Answer(np.empty(0), np.empty((0, width)) if self.reader.has_scores else None)
+            return self._answer_to_nothing()
         if self.trees is not None and self.trees.knows(values):
             return self._ask_trees(self.trees, values)
         labels, scores, refused = self._asked(values, not self.reader.has_scores, mark_refused)
@@ -299,6 +304,10 @@ class BlackBox:
             labels, _, more = self._asked(values, True, mark_refused)
             return Answer(self.codes(labels), scores, _either(refused, more))
         return Answer(np.argmax(scores, axis=1).astype(np.float64), scores, refused)
+
+    def _answer_to_nothing(self) -> Answer:
+        width = 0 if self.classes is None else len(self.classes)
+        return Answer(np.empty(0), np.empty((0, width)) if self.reader.has_scores else None)
 
     def _ask_trees(self, trees: "FastTrees", values: Values) -> Answer:
         started = time.perf_counter()
@@ -330,6 +339,8 @@ class BlackBox:
             picked: Any = rows.iloc[some] if isinstance(rows, pd.DataFrame) else rows[some]
             return picked.copy() if self.space is None else self.space.in_model_dtypes(picked.copy())
 
+        if len(rows) == 0:  # to which some models raise
+            return self._answer_to_nothing()
         if not self.labels_apart:
             labels, scores, refused = self._call(source, len(rows), not self.reader.has_scores, mark_refused)
             if self.task == "regression":

@@ -88,30 +88,16 @@ def read_plausibility(value: Any) -> Plausibility | None:
     raise InputError(f"plausible is {value!r}; {hint.removesuffix('.').removesuffix('?')}, or a Plausibility(...).")
 
 
-def encoded(space: FeatureSpace, values: Values) -> Floats:
-    """Rows as a matrix: standardised numbers, then a column for each category.
-
-    A missing number is a code outside of all bounds, which would make an outlier of its row: it counts as the mean. An
-    infinite one would be refused.
-    """
-    return np.nan_to_num(space.one_hot(_known(space, values)), nan=0.0, posinf=0.0, neginf=0.0)
-
-
 def coded(space: FeatureSpace, values: Values) -> Floats:
     """Rows as `OutlierFactor` reads them: standardised numbers, then the codes of categories."""
     categories = np.diff(space.category_offsets)
     columns = np.concatenate([np.flatnonzero(~space.is_categorical), np.flatnonzero(categories)])
-    numbers = space.standardise(_known(space, values))[:, ~space.is_categorical]
-    numbers = np.nan_to_num(numbers, nan=0.0, posinf=0.0, neginf=0.0)
+    numbers = space.encoded(values, np.flatnonzero(~space.is_categorical))
     return np.concatenate([numbers, values[:, columns[numbers.shape[1] :]]], axis=1)
 
 
-def _known(space: FeatureSpace, values: Values) -> Values:
-    return np.where(values == space.missing_codes, space.mean, values)
-
-
 class Encoding:
-    """Rows as a detector of scikit-learn sees them: as `encoded`, unless there are very many categories.
+    """Rows as a detector of scikit-learn sees them: as `FeatureSpace.encoded`, unless there are very many categories.
 
     With more than `MOST_CATEGORIES`, the most frequent ones of the training rows have a column each, and the others of
     each feature share one.
@@ -132,7 +118,7 @@ class Encoding:
 
     def __call__(self, values: Values) -> Floats:
         if self.column is None:
-            return encoded(self.space, values)
+            return self.space.encoded(values)
         numbers = coded(self.space, values)[:, : (~self.space.is_categorical).sum()]
         matrix = np.zeros((len(values), self.width))
         matrix[:, : numbers.shape[1]] = numbers

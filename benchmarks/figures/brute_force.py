@@ -18,10 +18,9 @@ import pandas as pd
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.evaluation import metrics
-from relax_plugin.evaluation.rule_texts import RuleText
 from relax_plugin.evaluation.store import Cache
 from relax_plugin.evaluation.tasks import Task
-from relax_plugin.evaluation.whole_rows import WholeRows
+from relax_plugin.evaluation.whole_rows import RuleText, WholeRows
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
 

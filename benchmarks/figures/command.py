@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relax_plugin.commands.live import Live
-from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table, whole
-from relax_plugin.commands.text_table import terminal_width, text_table
+from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table, terminal_width, text_table, whole
 from relax_plugin.errors import InputError, UnknownNameError, did_you_mean
 from relax_plugin.files import check_folder
 
@@ -75,7 +74,8 @@ def _measure(chosen: argparse.Namespace, wanted: tuple[str, ...]) -> None:
     """Run what is not stored yet, and keep the lines."""
     from benchmarks.figures.figures import notes
     from benchmarks.figures.measurements import measure
-    from relax_plugin.evaluation.store import commit, environment, now, write_table
+    from benchmarks.stored import write_table
+    from relax_plugin.evaluation.store import commit, environment, now
 
     notes(chosen.output).add({"command": chosen.said, "started": now(), "commit": commit(), **environment()})
     for place, what in enumerate(wanted, start=1):

@@ -21,7 +21,8 @@ from benchmarks.figures.figure_table import (
     shown,
     spread,
 )
-from relax_plugin.evaluation.store import Notes, read_table
+from benchmarks.stored import read_table
+from relax_plugin.evaluation.store import Notes
 
 
 def stored(folder: Path) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from relax_plugin.evaluation import tables
 from relax_plugin.evaluation.floor_table import COLUMNS as FLOOR_COLUMNS
 from relax_plugin.evaluation.floor_table import floor_by_seed
 from relax_plugin.evaluation.metrics import ratio_on_common
-from relax_plugin.evaluation.plan import Plan
+from relax_plugin.evaluation.plan import Method, Plan
 from relax_plugin.evaluation.runner import Progress, run
 from relax_plugin.evaluation.tasks import (
     CORE_TASKS,
@@ -29,7 +29,6 @@ from relax_plugin.evaluation.tasks import (
     SLOW,
     UNTOLD,
 )
-from relax_plugin.evaluation.units import Method
 
 TASKS = (*CORE_TASKS, "boston/mlp-0.2", "boston/mlp-0.6", "german/rf")
 TREE_TASKS = ("breast_cancer/rf", "diabetes/ada", "wave2/xgb")

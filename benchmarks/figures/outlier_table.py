@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from relax_plugin.evaluation.detectors import detector_of
 from relax_plugin.evaluation.tasks import Task, load_task
+from relax_plugin.evaluation.yardsticks import detector_of
 
 COLUMNS = ("outliers", "unseen outliers", "real outliers", "real unseen outliers")
 

@@ -24,8 +24,8 @@ from benchmarks.figures.figure_table import (
     shown,
 )
 from relax_plugin.evaluation.metrics import total_rows
-from relax_plugin.evaluation.slow import SECONDS_A_ROW
 from relax_plugin.evaluation.tables import number
+from relax_plugin.evaluation.task_models import SECONDS_A_ROW
 from relax_plugin.evaluation.tasks import SLOW
 
 Seconds = Callable[[Numbers], float]  # of a method on a task

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from relax_plugin.commands.live import Live
-from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table
-from relax_plugin.commands.text_table import terminal_width
+from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table, terminal_width
 from relax_plugin.errors import InputError
 
 WIDEST = 120  # of what is printed; longer lines are hard to read
@@ -58,9 +57,9 @@ def run(chosen: argparse.Namespace) -> int:
 
     chosen_cases(cases(chosen.quick), chosen.only)
 
-    from relax_plugin.pages.drawing import figure_class
     from benchmarks.reproduction.report.files import verdict, write_report
     from benchmarks.reproduction.run import Folder, expected_minutes, reproduce
+    from relax_plugin.pages.drawing import figure_class
 
     figure_class()  # whether the report can be drawn is better known before than after
     folder = Folder(path)

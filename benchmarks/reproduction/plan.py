@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from benchmarks.reproduction.models import GRIDS, tuned_task
 from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.errors import InputError
+from relax_plugin.evaluation.plan import Method, Unit
 from relax_plugin.evaluation.tasks import CORE_TASKS, Task
-from relax_plugin.evaluation.units import Method, Unit
-from benchmarks.reproduction.models import GRIDS, tuned_task
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from relax_plugin.evaluation import metrics, tables
 from benchmarks.reproduction.models import COLUMNS as MODEL_COLUMNS
 from benchmarks.reproduction.plan import ALONE, MOST_CHANGES, PARTS, Case
+from relax_plugin.evaluation import metrics, tables
 
 AT_MOST = [f"validity@{k}" for k in range(1, MOST_CHANGES + 1)]
 SAME_AT_MOST = [f"same_{name}" for name in AT_MOST]

@@ -8,6 +8,7 @@ A folder of results holds `*.csv` (tidy, small, to be kept), `about.json` (comma
 import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,10 +17,6 @@ import joblib
 import pandas as pd
 from sklearn.model_selection import ParameterGrid
 
-from relax_plugin.errors import InputError
-from relax_plugin.evaluation.judge import Row, Unit
-from relax_plugin.evaluation.runner import Store, run_units, schedule
-from relax_plugin.evaluation.store import Cache, Notes, commit, environment, now, read_table, write_table
 from benchmarks.reproduction.covid.section import FRAMES, run_studies
 from benchmarks.reproduction.models import COLUMNS as MODEL_COLUMNS
 from benchmarks.reproduction.models import FOLDS, GRIDS, tune
@@ -36,6 +33,12 @@ from benchmarks.reproduction.plan import (
     task_of,
 )
 from benchmarks.reproduction.results import TABLE_COLUMNS, TEXTS, results
+from benchmarks.stored import read_table, write_table
+from relax_plugin.errors import InputError
+from relax_plugin.evaluation.judge import Row, Unit
+from relax_plugin.evaluation.runner import Plan, Store, schedule
+from relax_plugin.evaluation.runner import run as run_plan
+from relax_plugin.evaluation.store import Cache, Notes, commit, environment, now
 
 Say = Callable[[str], None]
 
@@ -53,6 +56,16 @@ class Watcher(Protocol):
 TABLES = ("models", *PARTS, "lore_sa")  # the last one by benchmarks/hosts/time_of_lore_sa.py
 STUDY, TUNING = "the case study on COVID-19", "cross-validation of the models"  # what a watcher is told
 VERDICTS, VERDICTS_BEFORE = "verdicts", "verdicts_before"
+
+
+@dataclass(frozen=True)
+class Listed(Plan):
+    """Units that are listed, and no tasks × methods × seeds."""
+
+    listed: Sequence[Unit] = ()
+
+    def units(self) -> list[Unit]:
+        return list(self.listed)
 
 
 class Folder:
@@ -166,7 +179,8 @@ def reproduce(
     say(f"{len(open_)} of {len(to_run)} cases are still to be run, in about {clock.minutes:.0f} minutes.")
     progress = Progress(by_key, clock, say, watcher)
     try:
-        run_units(to_run, folder.units, limit=LIMIT, jobs=jobs, retry=retry, command=command, progress=progress)
+        plan = Listed((), (), limit=LIMIT, listed=to_run)
+        run_plan(plan, folder.units, jobs=jobs, retry=retry, command=command, progress=progress)
     finally:
         # What was not run, or was interrupted, is as the tables had it: `kept`.
         for part, frame in results(wanted, store.rows_of(store.stored(units)), kept).items():

@@ -7,14 +7,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.stored import noted_run, read_kept_rows
 from benchmarks.tables.markdown_table import markdown, runs
 from benchmarks.tables.ranks import by_task, critical_difference, friedman, ranked
-from relax_plugin.evaluation.kept_rows import FILE as FIELD_FILE
-from relax_plugin.evaluation.kept_rows import noted_run, read_kept_rows
-from relax_plugin.evaluation.pairs import paired
-from relax_plugin.evaluation.ranks import SCORES
-from relax_plugin.evaluation.suites import FIELD
+from relax_plugin.evaluation.plan import suite_of
+from relax_plugin.evaluation.ranks import SCORES, paired
+from relax_plugin.evaluation.store import FILE as FIELD_FILE
 from relax_plugin.evaluation.tables import failures, wall_seconds
+
+FIELD = suite_of("field")
 
 FIELD_ROWS = Path(__file__).resolve().parents[2] / "docs" / "results" / "field"
 FIELD_COMMAND = "relax-plugin bench --suite field --output .bench/field --keep docs/results/field"

@@ -25,10 +25,10 @@ from sklearn.preprocessing import OneHotEncoder
 
 from relax_plugin import FeatureSpace, ReLAX
 from relax_plugin.datasets import load
-from relax_plugin.evaluation.detectors import detector_of
 from relax_plugin.evaluation.judge import Examination
 from relax_plugin.evaluation.store import commit, now
 from relax_plugin.evaluation.tasks import TEST_SHARE, Task, load_task
+from relax_plugin.evaluation.yardsticks import detector_of
 from relax_plugin.files import write_text
 
 STORED = Path(__file__).resolve().parents[2] / "docs" / "results" / "plausible_changes.csv"

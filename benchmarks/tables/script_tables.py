@@ -22,7 +22,6 @@ WALK = RESULTS / "walk.csv"
 LARGE_TABLES = RESULTS / "large_tables.csv"
 OTHERS = RESULTS / "others.csv"
 TREES = RESULTS / "trees.csv"  # benchmarks/speed/trees.py
-POLISH = RESULTS / "polish.csv"
 TREECF = RESULTS / "treecf.csv"  # benchmarks/hosts/against_treecf.py
 
 
@@ -123,25 +122,6 @@ def _independent(lines: pd.DataFrame) -> str:
         f"By an `IsolationForest`, which no search sees, the share {told[0]}, {told[1]}, and stays the same on the "
         f"other {same}."
     )
-
-
-def polished() -> str:
-    """How far answers are from the floor, as they are found and as they are polished."""
-    lines = pd.read_csv(POLISH)
-    told = (
-        f"{lines['rows'].max()} training rows at most that were set aside, {lines['seed'].nunique()} seeds. *Above the "
-        "floor* is how much farther answers are that change as few features as is possible:"
-    )
-    means = lines.groupby(["task", "method", "way"], sort=False).mean(numeric_only=True).reset_index()
-    cells = [
-        [
-            *(row.task, row.method, row.way, f"{row.found:.3f}", f"{row.changes:.3f}", f"{row.fewest:.3f}"),
-            *(f"{row.above:.1%}", f"{row.model_rows:.1f}", f"{row.ms:.1f}"),
-        ]
-        for row in means.itertuples()
-    ]
-    headings = ["task", "method", "accelerate", "valid", "features changed", "fewest possible", "above the floor"]
-    return f"{told}\n\n{markdown([*headings, 'model rows', 'CPU ms a query'], cells)}"
 
 
 def tiers() -> str:
@@ -345,7 +325,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "plausible-changes": plausible_changes,
     "plausible-in-short": plausible_in_short,
     "plausible-default": plausible_default,
-    "polish": polished,
     "networks": networks,
     "hosts": hosts_table,
     "walk": walked,

@@ -111,7 +111,7 @@ class PolicyTree:
 
     def plot(self, ax: "Axes | None" = None) -> "Figure":
         """The tree from left to right, drawn into `ax` if there is one."""
-        from relax_plugin.pages.tree_picture import policy_tree_picture
+        from relax_plugin.pages.diagrams import policy_tree_picture
 
         title = f'fidelity {self.fidelity:.0%} on rows set aside; always "{self.most_common}": {self.baseline:.0%}'
         return policy_tree_picture(self.root, title, ax)

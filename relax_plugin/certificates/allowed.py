@@ -10,8 +10,7 @@ import pandas as pd
 
 from relax_plugin.arrays import Values
 from relax_plugin.asked import Asked
-from relax_plugin.evaluation.rule_texts import RuleText
-from relax_plugin.evaluation.whole_rows import WholeRows
+from relax_plugin.evaluation.whole_rows import RuleText, WholeRows
 from relax_plugin.features import FeatureSpace
 from relax_plugin.table.columns import Feature, float_bytes
 

@@ -17,12 +17,10 @@ import pandas as pd
 from relax_plugin.arrays import Values
 from relax_plugin.asked import Asked
 from relax_plugin.certificates.allowed import faults
-from relax_plugin.certificates.description import described
-from relax_plugin.certificates.native import Native, Said, meets
-from relax_plugin.certificates.probes import PROBES, fingerprint, near, same_model
+from relax_plugin.certificates.native import PROBES, Native, Said, fingerprint, meets, near, same_model
 from relax_plugin.certificates.proving import CLOSE, Question, shown_again
 from relax_plugin.certificates.spaces import ALL, column_dtypes, space_from_plain
-from relax_plugin.certificates.words import CLAIMS, FORMAT, PROVED, SEAL, VERSION, checksum, sentence_of
+from relax_plugin.certificates.words import CLAIMS, FORMAT, PROVED, SEAL, VERSION, checksum, described, sentence_of
 from relax_plugin.errors import CertificateError, ReLAXError
 from relax_plugin.evaluation import metrics
 from relax_plugin.features import FeatureSpace, Rows

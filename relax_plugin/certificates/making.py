@@ -7,7 +7,7 @@ import numpy as np
 
 from relax_plugin.base import CounterfactualExplainer
 from relax_plugin.blackbox import model_to_ask
-from relax_plugin.certificates.probes import PROBES, fingerprint, short
+from relax_plugin.certificates.native import PROBES, fingerprint, short
 from relax_plugin.certificates.spaces import ALL, column_dtypes, space_to_plain
 from relax_plugin.certificates.words import FORMAT, SEAL, VERSION, checksum, sentence_of
 from relax_plugin.errors import GoalError, ModelError, RefusedRowError

@@ -1,5 +1,7 @@
-"""The model's own answers, and whether they meet a goal: asked and decided apart from the explainers' black box."""
+"""The model's own answers, whether they meet a goal, and the fingerprint by which a model is known again."""
 
+import string
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +13,51 @@ from relax_plugin.features import Rows
 from relax_plugin.goal import Goal
 from relax_plugin.readers import make_reader, task_of
 
+PROBES = 48
+SCORED = 12  # of them, whose scores or numbers are written too
+DIGITS = 7  # in which scores are written
+DIGITS_AND_LETTERS = string.digits + string.ascii_lowercase
+CLOSE = 1e-5  # what answers may differ by on another machine, relative to the largest that the fingerprint has
 ROUNDING = 1e-9  # by which a probability that is a sum may fall short
+
+
+def short(numbers: Any) -> list[float]:
+    """Numbers in few digits."""
+    return [float(f"{number:.{DIGITS}g}") for number in np.asarray(numbers, dtype=np.float64).ravel()]
+
+
+def near(model: Mapping[str, Any], told: Any, numbers: Any) -> bool:
+    """Whether numbers are those that were written, up to what another machine may round.
+
+    The scores or numbers of the fingerprint, `model`, tell how large the model's are.
+    """
+    one, other = np.asarray(told, dtype=np.float64), np.asarray(numbers, dtype=np.float64).ravel()
+    size = np.abs([*model.get("numbers", []), *model.get("scores", [])]).max(initial=0.0)
+    return one.shape == other.shape and bool((np.abs(one - other) <= CLOSE * np.maximum(size, np.abs(one))).all())
+
+
+def fingerprint(name: str, task: str, labels: Array, scores: Floats | None) -> dict[str, Any]:
+    """How a model, by the name of its type, answers the probe rows, as plain data; labels as the model writes them."""
+    told: dict[str, Any] = {"type": name, "task": task}
+    if task == "regression":
+        return told | {"numbers": short(labels[:SCORED])}
+    texts = [str(label) for label in labels]
+    names = sorted(set(texts))
+    told |= {"labels": names, "answers": _spelled([names.index(text) for text in texts], len(names))}
+    return told if scores is None else told | {"scores": short(scores[:SCORED].max(axis=1))}
+
+
+def _spelled(places: list[int], count: int) -> Any:
+    """Places of labels as one text, if a digit or letter is enough for each."""
+    return "".join(DIGITS_AND_LETTERS[place] for place in places) if count <= len(DIGITS_AND_LETTERS) else places
+
+
+def same_model(told: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether two fingerprints are of one model."""
+    if set(told) != set(now):
+        return False
+    numbers = ("numbers", "scores")
+    return all(near(told, told[name], now[name]) if name in numbers else told[name] == now[name] for name in told)
 
 
 @dataclass(frozen=True)

@@ -142,8 +142,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _plan(chosen: argparse.Namespace) -> "Plan":
-    from relax_plugin.evaluation.plan import Plan
-    from relax_plugin.evaluation.suites import suite_of
+    from relax_plugin.evaluation.plan import Plan, suite_of
     from relax_plugin.evaluation.tasks import CORE_TASKS
 
     if chosen.suite is not None:
@@ -181,8 +180,7 @@ def _where_time_went(rows: "pd.DataFrame") -> str:
 
 
 def _keep(rows: "pd.DataFrame", chosen: argparse.Namespace, started: str) -> None:
-    from relax_plugin.evaluation.kept_rows import keep_rows
-    from relax_plugin.evaluation.store import commit, environment
+    from relax_plugin.evaluation.store import commit, environment, keep_rows
 
     run = {"command": chosen.said, "started": started, "commit": commit(), **environment()}
     print(f"The rows as one file: {keep_rows(rows, chosen.keep, run)}", file=sys.stderr)

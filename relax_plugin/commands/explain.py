@@ -5,17 +5,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relax_plugin.commands import request
-from relax_plugin.commands.first_look import ARROW, check_parquet, is_columnar, is_parquet
-from relax_plugin.commands.large_arguments import Output, add_parts, in_parts
-from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table, say, whole
-from relax_plugin.commands.read_files import RESULT_COLUMNS, check_header, check_read, model_and_rows, rows_to_explain
-from relax_plugin.commands.shared_arguments import (
+from relax_plugin.commands.arguments import (
+    Output,
     add_along,
     add_files,
     add_goal,
     add_limits,
     add_method,
+    add_parts,
     add_table,
+    in_parts,
+)
+from relax_plugin.commands.output import DONE, INCOMPLETE, add_json, print_table, say, whole
+from relax_plugin.commands.request import (
+    ARROW,
+    RESULT_COLUMNS,
+    check_header,
+    check_parquet,
+    check_read,
+    is_columnar,
+    is_parquet,
 )
 from relax_plugin.errors import ColumnError, InputError
 from relax_plugin.formatting import printable_lines
@@ -112,25 +121,19 @@ def run(chosen: argparse.Namespace) -> int:
     request.check_goal(chosen)
     check_header(chosen)
 
-    from relax_plugin.base import make_explainer
     from relax_plugin.commands import request_of_model
     from relax_plugin.commands.found import Found, plausible_words, regions_words
     from relax_plugin.commands.output import said_warnings
     from relax_plugin.features import NOTHING_FIXED
 
-    model, training, whole = model_and_rows(chosen)
+    model, training, whole = request_of_model.model_and_rows(chosen)
     _check_names(chosen, training)
-    queries = _queries(chosen, training, whole)
-    space, vary = request_of_model.space(chosen, training), chosen.vary or None
-    space.limits(vary)
-    space, values = space.taking_in(training)
-    blackbox = request_of_model.blackbox(model, space, chosen.task)
-    goal = request_of_model.goal(chosen, blackbox, values)
+    queries, vary = _queries(chosen, training, whole), chosen.vary or None
+    explainer = request_of_model.unfitted(chosen, model, training, method, options)
 
     say(f"Fitting {method} on {len(training)} rows of {chosen.training}, to explain {len(queries)}.")
-    if space.nothing_is_fixed and not (vary or chosen.bounds):
+    if explainer.space.nothing_is_fixed and not (vary or chosen.bounds):
         say(f"{NOTHING_FIXED} --immutable, --increase-only and --decrease-only name those that may not.")
-    explainer = make_explainer(method, blackbox, space, goal=goal, seed=chosen.seed, **options)
     plausible: Plausible = False if chosen.plausible == "no" else chosen.plausible
     with said_warnings():
         result = explainer.fit(training).explain(
@@ -185,6 +188,8 @@ def _check_files(chosen: argparse.Namespace) -> None:
 
 def _queries(chosen: argparse.Namespace, training: "pd.DataFrame", whole: "pd.DataFrame") -> "pd.DataFrame":
     """The rows to explain, with what is carried; their index says which rows of their file they are."""
+    from relax_plugin.commands.rows import rows_to_explain
+
     rows = chosen.rows
     if chosen.queries is None and rows is None:
         say(f"Neither --queries nor --rows: the first {FIRST_ROWS} rows of {chosen.training} are explained.")
@@ -195,7 +200,7 @@ def _queries(chosen: argparse.Namespace, training: "pd.DataFrame", whole: "pd.Da
 def _write(chosen: argparse.Namespace, found: "Found") -> None:
     """Write the files asked for, none before all of them are made."""
     from relax_plugin.files import write_bytes
-    from relax_plugin.pages.explanations import explanation_page
+    from relax_plugin.pages.card import explanation_page
 
     texts: dict[Path, str | bytes] = {}
     if chosen.output is not None and is_columnar(chosen.output):

@@ -8,8 +8,8 @@ import pandas as pd
 
 from relax_plugin.arrays import Array
 from relax_plugin.commands.output import print_table
-from relax_plugin.distributed.written import arrow_bytes, parquet_bytes
-from relax_plugin.evaluation.spreadsheet import guarded
+from relax_plugin.distributed.parts import arrow_bytes, parquet_bytes
+from relax_plugin.evaluation.store import guarded
 from relax_plugin.formatting import cell_label, feature_label
 from relax_plugin.plausibility import INDEPENDENT
 from relax_plugin.regions.regions import Regions

@@ -6,8 +6,7 @@ import json
 import sys
 from typing import Any
 
-from relax_plugin.commands.output import DONE, add_json, print_table
-from relax_plugin.commands.text_table import terminal_width, text_table
+from relax_plugin.commands.output import DONE, add_json, print_table, terminal_width, text_table
 from relax_plugin.errors import MissingExtraError, UnknownNameError
 from relax_plugin.registry import explainer_class, list_explainers
 

@@ -8,37 +8,55 @@ from typing import Any
 import pandas as pd
 
 from relax_plugin.arrays import Values
+from relax_plugin.base import CounterfactualExplainer, make_explainer
 from relax_plugin.blackbox import BlackBox, Task
-from relax_plugin.commands import request, table_request
+from relax_plugin.commands import request
+from relax_plugin.commands.models import load_model
 from relax_plugin.commands.output import said_warnings, say
-from relax_plugin.commands.rows import read_queries
-from relax_plugin.errors import ConstraintError, ModelError, UnknownNameError
+from relax_plugin.commands.rows import read_rows
+from relax_plugin.errors import ConstraintError, InputError, ModelError, UnknownNameError
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
 from relax_plugin.table.one_hot import find_groups
 
 
-def check_named(chosen: argparse.Namespace, training: pd.DataFrame, *, with_queries: bool = True) -> None:
-    """Refuse constraints that do not fit their columns, and queries that lack one of these or hold wrong cells in it.
+def model_and_rows(
+    chosen: argparse.Namespace, rows: pd.DataFrame | None = None
+) -> tuple[Any, pd.DataFrame, pd.DataFrame]:
+    """The model, the columns of the training rows that it knows, and all columns of them but the target.
 
-    Which of the other columns are features only the model knows, and it is loaded after this.
+    If the `rows` of the training file are given, files are large: neither it nor the file of queries is read.
     """
-    groups = all_groups(chosen, training)
-    names = request.named(chosen, [str(name) for name in training.columns], groups)
-    rows = training[names]
-    if names:
-        concerned = {name: own for name, own in groups.items() if set(own) <= set(names)}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # said when the space of all features is made
-            FeatureSpace.infer(rows, **_arguments(chosen, rows, concerned)).limits(chosen.vary or None)
-    if chosen.queries is not None and with_queries:
-        read_queries(chosen, rows, say=False)
+    whole = _training(chosen, rows)
+    training = whole.drop(columns=[name for name in request.columns_along(chosen) if name in whole.columns])
+    check_named(chosen, training)
+    model, training = load_model(chosen.model, training, chosen.training, chosen.task)
+    return model, training, whole
+
+
+def _training(chosen: argparse.Namespace, rows: pd.DataFrame | None) -> pd.DataFrame:
+    rows, target = read_rows(chosen.training, chosen.missing) if rows is None else rows, chosen.target
+    request.check_columns(chosen, [str(name) for name in rows.columns])
+    for row in chosen.rows or ():
+        if not 0 <= row < len(rows):
+            raise InputError(f"there is no row {row} in {chosen.training}; there are 0 to {len(rows) - 1}.")
+    return rows.drop(columns=[] if target is None else [str(target)])
+
+
+def check_named(chosen: argparse.Namespace, training: pd.DataFrame) -> None:
+    """Refuse constraints that do not fit their columns. The model, which may be code, is loaded after this.
+
+    Which of the columns are features only the model knows.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # said when the space of the features is made
+        FeatureSpace.infer(training, **space_arguments(chosen, training)).limits(chosen.vary or None)
 
 
 def all_groups(chosen: argparse.Namespace, training: pd.DataFrame) -> dict[str, list[str]]:
     """The one-hot groups that are named, or found."""
-    if table_request.AUTO not in chosen.one_hot:
-        return table_request.groups(chosen) or {}
+    if request.AUTO not in chosen.one_hot:
+        return request.groups(chosen) or {}
     return {str(name): [str(column) for column in own] for name, own in find_groups(training).items()}
 
 
@@ -47,7 +65,7 @@ def space(chosen: argparse.Namespace, training: pd.DataFrame) -> FeatureSpace:
     with said_warnings():
         features = FeatureSpace.infer(training, **space_arguments(chosen, training))
     groups = all_groups(chosen, training)
-    if groups and table_request.AUTO in chosen.one_hot:
+    if groups and request.AUTO in chosen.one_hot:
         told = "; ".join(f"{name} ({', '.join(own)})" for name, own in groups.items())
         say(f"Note: One-hot groups, each of which is one feature: {told}.")
     return features
@@ -55,17 +73,12 @@ def space(chosen: argparse.Namespace, training: pd.DataFrame) -> FeatureSpace:
 
 def space_arguments(chosen: argparse.Namespace, training: pd.DataFrame) -> dict[str, Any]:
     """The arguments of `FeatureSpace.infer` that are typed."""
-    return _arguments(chosen, training, all_groups(chosen, training) if chosen.one_hot else None)
-
-
-def _arguments(
-    chosen: argparse.Namespace, training: pd.DataFrame, groups: Mapping[str, Sequence[str]] | None
-) -> dict[str, Any]:
+    groups = all_groups(chosen, training) if chosen.one_hot else None
     columns = [str(name) for name in training.columns]
-    formulas = table_request.formulas(chosen, columns)
+    formulas = request.formulas(chosen, columns)
     ordered = {
         name: [_typed(part, training[name]) for part in parts]
-        for name, parts in table_request.orders(chosen, columns).items()
+        for name, parts in request.orders(chosen, columns).items()
     }
     described: dict[str, Any] = {
         "categorical": chosen.categorical,
@@ -81,8 +94,8 @@ def _arguments(
         "increase_only": chosen.increase_only,
         "decrease_only": chosen.decrease_only,
         "bounds": dict(_bound(text, plain) for text in chosen.bounds),
-        "costs": table_request.costs(chosen, [str(name) for name in plain.names]),
-        "rules": [parsed.text for parsed in table_request.rules(chosen)],
+        "costs": request.costs(chosen, [str(name) for name in plain.names]),
+        "rules": [parsed.text for parsed in request.rules(chosen)],
         "fill_missing": chosen.fill_missing,
         "may_vanish": chosen.may_vanish,
         "labels": _labels(chosen, plain),
@@ -102,7 +115,7 @@ def _labels(chosen: argparse.Namespace, features: FeatureSpace) -> dict[str, Any
     """The labels of the features and derived columns; categories, which JSON writes as texts, as they are."""
     known = {str(f.name): f for f in features.features} | dict.fromkeys(map(str, features.formulas))
     read: dict[str, Any] = {}
-    for name, said in table_request.labels(chosen.labels).items():
+    for name, said in request.labels(chosen.labels).items():
         if name not in known:
             continue  # of the target, or of a column that the model does not know
         feature = known[name]
@@ -141,6 +154,18 @@ def goal(chosen: argparse.Namespace, model: BlackBox, values: Values) -> Goal:
         known = model.classes
     assert known is not None
     return Goal.to(_matching(chosen.to, list(known), "the model", "class"), min_probability=chosen.min_probability)
+
+
+def unfitted(
+    chosen: argparse.Namespace, model: Any, training: pd.DataFrame, method: str, options: Mapping[str, Any]
+) -> CounterfactualExplainer:
+    """The explainer of the method, over what the arguments say of the table."""
+    features = space(chosen, training)
+    features.limits(chosen.vary or None)
+    features, values = features.taking_in(training)
+    box = blackbox(model, features, chosen.task)
+    wanted = goal(chosen, box, values)
+    return make_explainer(method, box, features, goal=wanted, seed=chosen.seed, **options)
 
 
 def _bound(text: str, features: FeatureSpace) -> tuple[str, list[Any]]:

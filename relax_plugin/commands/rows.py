@@ -1,17 +1,16 @@
 """Rows from CSV, Parquet and Arrow files, with a sentence that names file, row and cell where they cannot be used."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from relax_plugin.commands.first_look import is_columnar
 from relax_plugin.commands.output import say as say_so
-from relax_plugin.distributed.arrow_files import arrow_frame
-from relax_plugin.distributed.csv_files import csv_frame
+from relax_plugin.commands.request import columns_along, is_columnar
+from relax_plugin.distributed.parts import arrow_frame, csv_frame
 from relax_plugin.errors import ColumnError, InputError, did_you_mean
 
 
@@ -28,13 +27,6 @@ def read_rows(path: Path, missing: Sequence[str] = (), dtypes: Mapping[str, Any]
     return frame
 
 
-def read_queries(chosen: argparse.Namespace, training: pd.DataFrame, *, say: bool = True) -> pd.DataFrame:
-    """The rows to explain, with the columns of the training rows, in their order and of their types, and what comes
-    along with them."""
-    frame = read_rows(chosen.queries, chosen.missing, dict.fromkeys(text_columns(training), str))
-    return queries_in(frame, chosen, training, chosen.queries, say=say)
-
-
 def text_columns(training: pd.DataFrame) -> list[str]:
     """The columns that are texts in other files too: a category such as 1 is text if it was text in training."""
     kinds = {name: getattr(dtype, "categories", training[name]).dtype for name, dtype in training.dtypes.items()}
@@ -45,7 +37,7 @@ def queries_in(
     frame: pd.DataFrame, chosen: argparse.Namespace, training: pd.DataFrame, path: Path, *, say: bool = True
 ) -> pd.DataFrame:
     """The columns of a table that are features, as `training` has them, or come along."""
-    along = list(dict.fromkeys([*([] if chosen.id is None else [chosen.id]), *chosen.carry]))
+    along = columns_along(chosen)
     for name in along:
         if name not in frame.columns:
             argument = "id" if name == chosen.id else "carry"
@@ -60,6 +52,26 @@ def queries_in(
                 value = queries[name].iloc[row]
                 raise InputError(f"feature {name!r} is {value!r} in row {row} of {path}, but a number is needed.")
     return queries
+
+
+def rows_to_explain(
+    chosen: argparse.Namespace, training: pd.DataFrame, whole: pd.DataFrame, rows: Iterable[int] | None
+) -> pd.DataFrame:
+    """The rows of the file of queries, or these of the training rows (None: all), with what is carried.
+
+    Their index says which rows of their file they are, by number or by the column of --id.
+    """
+    if chosen.queries is not None:
+        frame = read_rows(chosen.queries, chosen.missing, dict.fromkeys(text_columns(training), str))
+        queries = queries_in(frame, chosen, training, chosen.queries, say=True)
+    else:
+        queries = whole[[*training.columns, *columns_along(chosen)]]
+        queries = queries if rows is None else queries.iloc[list(dict.fromkeys(rows))]
+    if chosen.id is None:
+        return queries
+    names = row_names(queries, chosen.id, chosen.queries or chosen.training)
+    named = queries.set_axis(names, axis=0).rename_axis(chosen.id)
+    return named.drop(columns=[] if chosen.id in chosen.carry else [chosen.id])
 
 
 def row_names(queries: pd.DataFrame, column: str, source: Path) -> "pd.Series[Any]":

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relax_plugin.commands import request
+from relax_plugin.commands.arguments import add_along, add_files, add_goal, add_limits, add_method, add_table
 from relax_plugin.commands.output import DONE, say, whole
-from relax_plugin.commands.read_files import check_header, check_read, model_and_rows, rows_to_explain
-from relax_plugin.commands.shared_arguments import add_along, add_files, add_goal, add_limits, add_method, add_table
+from relax_plugin.commands.request import check_header, check_read
 from relax_plugin.errors import InputError, MissingExtraError, ReLAXError
 
 if TYPE_CHECKING:
@@ -84,9 +84,8 @@ def run(chosen: argparse.Namespace) -> int:
     request.check_goal(chosen, needed=False)
     check_header(chosen)
 
-    from relax_plugin.whatif.app import new_token, what_if_app
-    from relax_plugin.whatif.server import address_of, listening
-    from relax_plugin.whatif.server import run as serve
+    from relax_plugin.whatif.app import address_of, listening, new_token, what_if_app
+    from relax_plugin.whatif.app import run as serve
 
     bound = listening(chosen.port)  # better known before the fit than after
     try:
@@ -111,11 +110,12 @@ def _session(chosen: argparse.Namespace, method: str, options: dict[str, Any]) -
     from relax_plugin.base import make_explainer
     from relax_plugin.commands import request_of_model
     from relax_plugin.commands.output import said_warnings
+    from relax_plugin.commands.rows import rows_to_explain
     from relax_plugin.commands.serve_setup import setup_text
     from relax_plugin.features import FeatureSpace
     from relax_plugin.whatif.session import WhatIf
 
-    model, training, whole_rows = model_and_rows(chosen)
+    model, training, whole_rows = request_of_model.model_and_rows(chosen)
     rows = rows_to_explain(chosen, training, whole_rows, None)
     space = request_of_model.space(chosen, training)
     arguments = request_of_model.space_arguments(chosen, training)

@@ -7,8 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from relax_plugin.commands.first_look import is_parquet
-from relax_plugin.commands.read_files import columns_along
+from relax_plugin.commands.request import columns_along, is_parquet
 from relax_plugin.commands.rows import read_rows
 from relax_plugin.goal import Goal
 from relax_plugin.whatif.python_text import PLAIN, call_text, literal

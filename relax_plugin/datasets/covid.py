@@ -6,26 +6,20 @@ line endings or columns in another order, or that names the countries.
 """
 
 import gzip
-import hashlib
 import io
-import os
-import urllib.error
-import urllib.request
 import zipfile
 import zlib
 from pathlib import Path
 
 import pandas as pd
 
-from relax_plugin.errors import InputError, MissingDataError
+from relax_plugin.datasets.home import LARGEST, TIMEOUT, check_digest, fetched, stored
+from relax_plugin.errors import MissingDataError
 
-HOME_VARIABLE = "RELAX_DATA_HOME"
 FILE = "covid.csv.gz"
 MEMBER = "dataset/classification_h.csv"  # inside the published archive
 ARCHIVE = "Covid_Github.zip"
 URL = f"https://raw.githubusercontent.com/Mewtwo1996/ReLAX/b5c496dee9f124a8d32f68bc8f625ab991e9dc2d/{ARCHIVE}"
-TIMEOUT = 60.0  # seconds without a byte
-LARGEST = 50_000_000  # bytes, of the archive and of the table in it: a thousand times what is expected of the table
 
 TARGET = "class"
 FEATURES = (
@@ -64,14 +58,7 @@ def load_covid() -> pd.DataFrame:
     MissingDataError
         If the folder is not set, the file is not there, or it is not the published table.
     """
-    home = os.environ.get(HOME_VARIABLE)
-    if not home:
-        raise MissingDataError(
-            f"the data set 'covid' is not part of the package, and {HOME_VARIABLE} is not set; {_how()}"
-        )
-    path = Path(home) / FILE
-    if not path.is_file():
-        raise MissingDataError(f"the data set 'covid' is not part of the package, and there is no {path}; {_how()}")
+    path = stored("covid", FILE, URL)
     return verified(path.read_bytes(), str(path))
 
 
@@ -101,22 +88,7 @@ def fetch_covid(folder: str | Path | None = None, *, url: str = URL, timeout: fl
     MissingDataError
         If RELAX_DATA_HOME is not set, nothing can be found or downloaded, or what was found is another table.
     """
-    from relax_plugin.files import replacing
-
-    home = os.environ.get(HOME_VARIABLE)
-    if not home:
-        raise MissingDataError(f"{HOME_VARIABLE} is not set: set it to the folder that the table is to be kept in.")
-    target = Path(home) / FILE
-    if target.is_file() and _is_good(target):
-        return target
-    if folder is not None:
-        source = _local_source(Path(folder))
-        table = verified(source.read_bytes(), str(source))
-    else:
-        table = verified(download(url, timeout), url)
-    with replacing(target) as temporary:
-        temporary.write_bytes(gzip.compress(canonical(table), mtime=0))
-    return target
+    return fetched([FILE, ARCHIVE, MEMBER, Path(MEMBER).name], folder, url, timeout, _packed)
 
 
 def verified(data: bytes, source: str) -> pd.DataFrame:
@@ -130,13 +102,12 @@ def verified(data: bytes, source: str) -> pd.DataFrame:
         raise MissingDataError(f"{source} is not the published table: it has no column {absent[0]!r}.")
     # The paper speaks of three countries more than the table has: rows with an empty cell are none of it.
     cells = cells[[*FEATURES, TARGET]].dropna().reset_index(drop=True)
-    found = hashlib.sha256(canonical(cells)).hexdigest()
-    if found != SHA256:
-        raise MissingDataError(
-            f"{source} is not the published table: its sha256 is {found}, but that of the published one is {SHA256}; "
-            f"{_how()}"
-        )
+    check_digest(canonical(cells), SHA256, source, "covid", URL)
     return numbers(cells)
+
+
+def _packed(data: bytes, source: str) -> bytes:
+    return gzip.compress(canonical(verified(data, source)), mtime=0)
 
 
 def numbers(cells: pd.DataFrame) -> pd.DataFrame:
@@ -177,38 +148,3 @@ def _unpacked(data: bytes) -> bytes:
             with archive.open(names[0]) as member:
                 return member.read(LARGEST)
     return data
-
-
-def _is_good(path: Path) -> bool:
-    try:
-        verified(path.read_bytes(), str(path))
-    except MissingDataError:
-        return False
-    return True
-
-
-def _local_source(folder: Path) -> Path:
-    names = (FILE, ARCHIVE, MEMBER, Path(MEMBER).name)
-    for name in names:
-        if (folder / name).is_file():
-            return folder / name
-    raise MissingDataError(f"{folder} has none of {', '.join(names)}.")
-
-
-def download(url: str, timeout: float) -> bytes:
-    """What is at an address, at most `LARGEST` bytes of it."""
-    if not url.startswith("https://"):
-        raise InputError(f"url is {url!r}, but the table is downloaded by https only.")
-    try:
-        with urllib.request.urlopen(url, timeout=timeout) as answer:
-            data: bytes = answer.read(LARGEST)
-    except (urllib.error.URLError, OSError) as error:
-        raise MissingDataError(f"{url} cannot be downloaded: {type(error).__name__} {error}.") from error
-    return data
-
-
-def _how() -> str:
-    return (
-        f"set {HOME_VARIABLE} to a folder and run `relax-plugin fetch covid`, which downloads it from {URL}, "
-        "or `relax-plugin fetch covid --folder FOLDER` if you have a copy."
-    )

@@ -17,13 +17,19 @@ from relax_plugin.base import make_explainer
 from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import MissingExtraError, UnsupportedError
 from relax_plugin.evaluation import metrics
-from relax_plugin.evaluation.appraisal import AgainWithNoise, lasting, realism_columns
+from relax_plugin.evaluation.plan import Method, Unit
 from relax_plugin.evaluation.robustness import told_models
 from relax_plugin.evaluation.schema import COLUMNS, Row
 from relax_plugin.evaluation.tasks import Task
-from relax_plugin.evaluation.units import Method, Unit
 from relax_plugin.evaluation.whole_rows import WholeRows
-from relax_plugin.evaluation.yardsticks import NEIGHBOURS, Yardsticks, yardsticks_of
+from relax_plugin.evaluation.yardsticks import (
+    NEIGHBOURS,
+    AgainWithNoise,
+    Yardsticks,
+    lasting,
+    realism_columns,
+    yardsticks_of,
+)
 from relax_plugin.features import FeatureSpace
 from relax_plugin.formatting import six_digits
 from relax_plugin.goal import BoundGoal, Goal

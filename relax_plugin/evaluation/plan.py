@@ -1,13 +1,64 @@
-"""The plan of a benchmark: tasks × methods × seeds, refused before anything heavy is imported if it could not run."""
+"""The plan of a benchmark: tasks × methods × seeds, refused before anything heavy is imported if it could not run.
+
+Suites are fixed plans by name, so that whoever runs one measures the same as everybody else.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from relax_plugin.errors import InputError
-from relax_plugin.evaluation.tasks import ALIASES, Task, check_task_name
-from relax_plugin.evaluation.units import Method, Unit
-from relax_plugin.registry import check_name, check_options
+from relax_plugin.errors import InputError, UnknownNameError, did_you_mean
+from relax_plugin.evaluation.schema import ROW, Row
+from relax_plugin.evaluation.tasks import ALIASES, TOLD_TASKS, Task, check_task_name, load_task
+from relax_plugin.registry import check_name, check_options, full_name, read_method
+
+
+@dataclass(frozen=True)
+class Method:
+    """An explainer of the registry with options, and the label it has in tables."""
+
+    label: str
+    explainer: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> "Method":
+        """A name, or a name with options such as `relax-global:effort=policy,max_queries=120`."""
+        return cls(full_name(text), *read_method(text))
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is run, timed and stored as a whole: one method on one task with one seed."""
+
+    task: str | Task
+    method: Method
+    seed: int
+    rows: int | None = None  # at most so many test rows, the first ones
+    n: int = 1  # counterfactuals asked for each
+    max_changes: int | None = None  # for every method; None: each method's own default
+    masks: int = 0  # so many random halves of the features frozen at the call, one after another; 0: none is frozen
+    metrics: str = "cheap"  # or "all": with models fitted again, and queries explained again with noise
+    prices: str = ""  # "told" or "hidden": half of the features are ten times as dear, and the method knows it or not
+
+    @property
+    def task_name(self) -> str:
+        return self.task if isinstance(self.task, str) else self.task.name
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return self.task_name, self.method.label, self.seed
+
+    def load(self) -> Task:
+        return load_task(self.task, seed=self.seed) if isinstance(self.task, str) else self.task
+
+    def failure(self, state: str, reason: str, known: Mapping[str, Any] | None = None) -> Row:
+        """The single row of a unit that gave no counterfactuals."""
+        row: Row = {column.name: column.missing for column in ROW}
+        row |= {"task": self.task_name, "method": self.method.label, "seed": self.seed}
+        readable = reason.encode("utf-8", "backslashreplace").decode("utf-8")  # a file name may hold what no text may
+        return row | {"state": state, "reason": readable} | dict(known or {})
+
 
 PRICES = ("", "told", "hidden")
 METRICS = ("cheap", "all")
@@ -117,3 +168,61 @@ def check_place(jobs: int, backend: str = "threading", scheduler: str | None = N
         raise InputError(f"the scheduler {scheduler} is for backend 'dask', but the backend is 'threading'.")
     if backend == "dask" and scheduler is None:
         raise InputError("backend 'dask' needs the address of a scheduler, such as tcp://127.0.0.1:8786.")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A benchmark: every method on every task, seed and query, under one limit."""
+
+    name: str
+    tasks: tuple[str, ...]
+    methods: tuple[str, ...]  # with options where they need some
+    seeds: int
+    rows: int  # the same for every method: who does not get through them in time has not
+    limit: float  # seconds for fit and explain of one method on one task and seed
+    max_changes: int  # for every method alike
+
+    @classmethod
+    def told(cls, tasks: list[str], methods: list[str], why: str, **numbers: Any) -> "Suite":
+        """A suite of `tasks.json`, which also says why it is made so."""
+        return cls(tasks=tuple(tasks), methods=tuple(methods), **numbers)
+
+    def plan(self) -> Plan:
+        """What `runner.run` runs, with every metric."""
+        return Plan(
+            tasks=self.tasks,
+            methods=self.methods,
+            seeds=range(self.seeds),
+            rows=self.rows,
+            max_changes=self.max_changes,
+            metrics="all",
+            limit=self.limit,
+        )
+
+    def narrowed(
+        self,
+        tasks: Sequence[str] | None = None,
+        methods: Sequence[str] | None = None,
+        seeds: int | None = None,
+        rows: int | None = None,
+        limit: float | None = None,
+    ) -> "Suite":
+        """The same with what is given in place of its own: to try it, not to compare with others."""
+        return replace(
+            self,
+            tasks=self.tasks if tasks is None else tuple(tasks),
+            methods=self.methods if methods is None else tuple(methods),
+            seeds=self.seeds if seeds is None else seeds,
+            rows=self.rows if rows is None else rows,
+            limit=self.limit if limit is None else limit,
+        )
+
+
+SUITES = {told["name"]: Suite.told(**told) for told in TOLD_TASKS["suites"]}
+
+
+def suite_of(name: str) -> Suite:
+    """The suite of a name."""
+    if name not in SUITES:
+        raise UnknownNameError(f"There is no suite {name!r}; {did_you_mean(name, list(SUITES))}")
+    return SUITES[name]

@@ -4,7 +4,7 @@ A unit is stored whole, under its own name, by writing a temporary file and rena
 most the units under way; run again, it does what is not stored yet, or not readably.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -14,16 +14,15 @@ import joblib
 import pandas as pd
 
 from relax_plugin.errors import MissingExtraError
-from relax_plugin.evaluation.plan import Plan, check_place
+from relax_plugin.evaluation.plan import Plan, Unit, check_place
 from relax_plugin.evaluation.schema import Row
 from relax_plugin.evaluation.store import Store, environment
-from relax_plugin.evaluation.units import Unit
 from relax_plugin.evaluation.worker import POOL, run_unit
 
 Progress = Callable[[int, int, Unit, list[Row]], None]
 Started = Callable[[int, Unit], None]
 
-__all__ = ["Plan", "Progress", "Store", "environment", "judged_units", "load_rows", "run", "run_units", "schedule"]
+__all__ = ["Plan", "Progress", "Store", "environment", "judged_units", "load_rows", "run", "schedule"]
 
 
 def run(
@@ -59,39 +58,14 @@ def run(
         `started`, that is given the number to do and the unit, whenever one begins here, in the thread that waits for
         it; a Dask cluster does not tell.
     """
-    return run_units(
-        plan.units(),
-        folder,
-        limit=plan.limit,
-        jobs=jobs,
-        backend=backend,
-        scheduler=scheduler,
-        retry=retry,
-        command=command,
-        progress=progress,
-    )
-
-
-def run_units(
-    units: Sequence[Unit],
-    folder: Path | str,
-    *,
-    limit: float | None,
-    jobs: int = 1,
-    backend: str = "threading",
-    scheduler: str | None = None,
-    retry: bool = False,
-    command: str = "",
-    progress: Progress | None = None,
-) -> pd.DataFrame:
-    """The same as `run` for a list of units, no two of the same task, method label and seed."""
     store = Store(Path(folder))
     check_place(jobs, backend, scheduler)
+    units = plan.units()
     open_ = [unit for unit in units if not store.done(unit, retry=retry)]
     store.note(command)
     told: Started | None = getattr(progress, "started", None)
     started = None if told is None else partial(told, len(open_))
-    answers = judged_units(open_, limit=limit, jobs=jobs, backend=backend, scheduler=scheduler, started=started)
+    answers = judged_units(open_, limit=plan.limit, jobs=jobs, backend=backend, scheduler=scheduler, started=started)
     for done, (unit, rows, seconds) in enumerate(answers, start=1):
         apart = ("fit_seconds", "explain_seconds", "task_seconds", "start_seconds")
         methods = sum(rows[0][name] for name in apart)

@@ -1,10 +1,12 @@
 """The store: folders of results, every file written whole and believed only if it reads back as what it should be.
 
-`Store` keeps the judge's rows, one file a unit; `Cache` whatever else takes long to compute; `write_table` and
-`read_table` are for small tables that people keep and open; `Notes` tells which commands made them.
+`Store` keeps the judge's rows, one file a unit; `Cache` whatever else takes long to compute; `Notes` tells
+which commands made them; `keep_rows` makes one small file of the rows of a benchmark, without the texts that only a
+report needs. In a file that spreadsheets open, a text that one of them would take for a formula is `guarded`.
 """
 
 import csv
+import gzip
 import hashlib
 import io
 import json
@@ -26,10 +28,32 @@ import numpy as np
 import pandas as pd
 
 from relax_plugin.errors import InputError, SavedFileError
+from relax_plugin.evaluation.plan import Unit
 from relax_plugin.evaluation.schema import COLUMNS, ROW, STATES, Row
-from relax_plugin.evaluation.spreadsheet import guarded, unguarded
-from relax_plugin.evaluation.units import Unit
 from relax_plugin.files import read_entries, read_packed, replacing, set_aside, write_packed, write_text
+
+FORMULA = re.compile(r"'*[=+\-@\t\r\n]")  # as OWASP lists them; apostrophes before them are ours, or look so
+
+
+def guarded(table: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """The table with an apostrophe before each text and column name that begins a formula, and their number."""
+    count = 0
+
+    def guard(cell: Any) -> Any:
+        nonlocal count
+        if not isinstance(cell, str) or not FORMULA.match(cell):
+            return cell
+        count += 1
+        return f"'{cell}"
+
+    changed = table.copy()
+    for position, dtype in enumerate(table.dtypes):
+        if not pd.api.types.is_numeric_dtype(dtype):
+            cells = np.empty(len(table), dtype=object)  # in which a whole number beside a fraction stays one
+            cells[:] = [guard(cell) for cell in table.iloc[:, position].astype(object)]
+            changed.isetitem(position, cells)
+    return changed.set_axis([guard(name) for name in table.columns], axis=1), count
+
 
 QUICKLY: Any = {"method": "gzip", "compresslevel": 1}
 NOT_UNICODE: Any = "backslashreplace"  # what an exception says may be no Unicode
@@ -209,34 +233,6 @@ def read_unit(path: Path) -> pd.DataFrame:
     return rows
 
 
-def write_table(path: Path, table: pd.DataFrame) -> None:
-    """Write a table to be kept and read by people, in spreadsheets too."""
-    write_text(path, guarded(table)[0].to_csv(index=False, float_format="%.6g"))
-
-
-def read_table(path: Path, columns: Iterable[str], texts: Iterable[str]) -> pd.DataFrame:
-    """A table as it was written, with at least these columns.
-
-    Empty cells of those in `texts` stay texts; all other columns hold numbers. A file that cannot be read, lacks a
-    column or has text where numbers belong is a SavedFileError.
-    """
-    try:
-        table = pd.read_csv(path, dtype=dict.fromkeys(texts, str))
-    except ValueError as error:  # pandas' own are ValueErrors, and so is what is no UTF-8
-        raise SavedFileError(f"{path} is damaged: {str(error).strip()}.") from error
-    for name in columns:
-        if name not in table:
-            raise SavedFileError(f"{path} is damaged: it has no column {name!r}.")
-    for name in table.columns:
-        told = table[name].dropna()
-        if name in texts:
-            table[name] = table[name].fillna("")
-        elif not pd.api.types.is_numeric_dtype(told.infer_objects()):
-            wrong = next(cell for cell in told if not isinstance(cell, bool | int | float))
-            raise SavedFileError(f"{path} is damaged: column {name!r} holds {wrong!r}, but numbers belong there.")
-    return unguarded(table)
-
-
 def commit() -> str:
     """The commit of the checkout that is run, if it is one and git is there."""
     root = Path(__file__).parents[2]
@@ -330,3 +326,24 @@ def _readable(text: str) -> str:
 
 def _without_stop(error: Exception) -> str:
     return str(error).strip().rstrip(".")
+
+
+FILE, RUN = "rows.csv.gz", "run.json"
+LEFT_OUT = ("sentence", "query", "changes", "stage", "before", "after")  # texts that are long, or of a report alone
+DIGITS = "%.5g"
+
+
+def keep_rows(rows: pd.DataFrame, folder: Path, run: dict[str, Any]) -> Path:
+    """Write the rows, and how they were made, into a folder; the same rows give the same bytes.
+
+    `run` (the command, the time, versions and machine) replaces what was noted before, whose rows are gone.
+    """
+    kept = rows[[name for name in COLUMNS if name not in LEFT_OUT]].copy()
+    kept["reason"] = kept["reason"].where(kept["state"] != "ok", "")
+    text = kept.to_csv(index=False, float_format=DIGITS)
+    folder.mkdir(parents=True, exist_ok=True)
+    with replacing(folder / FILE) as temporary:
+        temporary.write_bytes(gzip.compress(text.encode("utf-8", "backslashreplace"), mtime=0))
+    (folder / RUN).unlink(missing_ok=True)
+    Notes(folder / RUN, ("command", "machine")).add(run)
+    return folder / FILE

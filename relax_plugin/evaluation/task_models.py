@@ -4,6 +4,7 @@ Hyper-parameters that it does not give are the libraries' defaults, except where
 imported when a model is made.
 """
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -139,3 +140,32 @@ def scaled(network: Any) -> Any:
     from sklearn.preprocessing import StandardScaler
 
     return Pipeline([("scale", StandardScaler()), ("network", network)])
+
+
+SECONDS_A_ROW = 0.001
+
+
+class SlowModel:
+    """A trained model that sleeps 1 ms for each row it is asked, and then gives its own answers."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def predict(self, rows: Any) -> Any:
+        time.sleep(len(rows) * SECONDS_A_ROW)
+        return self.model.predict(rows)
+
+    def __sklearn_tags__(self) -> Any:
+        return self.model.__sklearn_tags__()
+
+
+class SlowClassifier(SlowModel):
+    """The same of a classifier that gives probabilities."""
+
+    @property
+    def classes_(self) -> Any:
+        return self.model.classes_
+
+    def predict_proba(self, rows: Any) -> Any:
+        time.sleep(len(rows) * SECONDS_A_ROW)
+        return self.model.predict_proba(rows)

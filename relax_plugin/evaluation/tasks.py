@@ -4,27 +4,16 @@ The models are those of `task_models`. scikit-learn and the data sets are import
 refused without them.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from relax_plugin.errors import UnknownNameError, did_you_mean
-from relax_plugin.evaluation.slow import SlowClassifier, SlowModel
-from relax_plugin.evaluation.task_models import (
-    boosted_stumps,
-    boosting_with_gaps,
-    forest,
-    gradient_boosting,
-    imputed_logistic,
-    imputed_network,
-    mixed_boosting,
-    mixed_forest,
-    network,
-    regression_network,
-    small_tree,
-    stopped_network,
-)
+from relax_plugin.evaluation import task_models
+from relax_plugin.evaluation.task_models import SlowClassifier, SlowModel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,10 +23,6 @@ if TYPE_CHECKING:
     from relax_plugin.goal import Goal
 
 TEST_SHARE = 0.3  # ReLAX §5.1: 70% training, 30% test
-ADULT_ROWS = 6000  # drawn of 32,561: so that every explainer is fitted in seconds, at the same accuracy within a point
-
-DEFAULT_ROWS = 6000  # drawn of 30,000, likewise
-
 CORE_TASKS = (
     "breast_cancer/rf",
     "breast_cancer/mlp",
@@ -151,7 +136,7 @@ class _Recipe:
     def table(self, seed: int) -> "Dataset":
         """The rows and their targets; those of a rule are drawn by the seed, as the rule is."""
         from relax_plugin import datasets
-        from relax_plugin.datasets.ruled import with_dummies
+        from relax_plugin.datasets.generators import with_dummies
         from relax_plugin.evaluation.rules import rule_table
 
         table = rule_table(self.dataset, seed) if self.by_rule else datasets.load(self.dataset)
@@ -318,57 +303,19 @@ def _other_classes(model: Any, rows: "pd.DataFrame", seed: int) -> Any:
     return classes[(before + further) % len(classes)]
 
 
-def _by_rule(name: str, model: str) -> _Recipe:
-    def make(seed: int) -> Any:
-        from relax_plugin.evaluation.rules import rule
+def _recipe(make: str, units: tuple[int, int] | None = None, **told: Any) -> _Recipe:
+    """A line of `tasks.json`; `make` is a function of `task_models`, which for a network takes its units."""
+    if make == "rule":
+        return _Recipe(make_model=partial(_rule, told["dataset"]), **told)
+    made = getattr(task_models, make)
+    return _Recipe(make_model=made if units is None else made(tuple(units)), **told)
 
-        return rule(name, seed)
 
-    return _Recipe(name, f"rule by hand: {model}", make, by_rule=True)
+def _rule(name: str, seed: int) -> Any:
+    from relax_plugin.evaluation.rules import rule
+
+    return rule(name, seed)
 
 
-_RECIPES = {
-    "breast_cancer/rf": _Recipe("breast_cancer", "random forest, 100 trees", forest),
-    "breast_cancer/mlp": _Recipe("breast_cancer", "network, 64 and 128 units", network((64, 128))),
-    "diabetes/ada": _Recipe("diabetes", "AdaBoost, 100 stumps", boosted_stumps),
-    "wave2/xgb": _Recipe("wave2", "XGBoost, 100 trees", gradient_boosting, extra="xgboost"),
-    "wave2/mlp": _Recipe("wave2", "network, 100 and 200 units", stopped_network),
-    "sonar/mlp": _Recipe("sonar", "network, 256 and 256 units", network((256, 256))),
-    "sonar/mlp-128": _Recipe("sonar", "network, 128 and 128 units", network((128, 128))),
-    "sonar/mlp-64": _Recipe("sonar", "network, 64 and 64 units", network((64, 64))),
-    "boston/mlp-0.2": _Recipe("boston", "network, 50 and 128 units", regression_network, shift=0.2),
-    "boston/mlp-0.4": _Recipe("boston", "network, 50 and 128 units", regression_network, shift=0.4),
-    "boston/mlp-0.6": _Recipe("boston", "network, 50 and 128 units", regression_network, shift=0.6),
-    "german/rf": _Recipe("german", "random forest, 100 trees, on one-hot categories", mixed_forest),
-    "wave3/xgb": _Recipe("wave3", "XGBoost, 100 trees", gradient_boosting, extra="xgboost"),
-    "wave3/mlp": _Recipe("wave3", "network, 100 and 200 units", stopped_network),
-    "classes3/xgb": _Recipe("classes3", "XGBoost, 100 trees", gradient_boosting, targeted=True, extra="xgboost"),
-    "classes6/rf": _Recipe("classes6", "random forest, 100 trees", forest, targeted=True),
-    "classes26/mlp": _Recipe("classes26", "network, 100 and 200 units", stopped_network, targeted=True),
-    "rare/xgb": _Recipe("rare", "XGBoost, 100 trees", gradient_boosting, extra="xgboost"),
-    "wide60/mlp": _Recipe("wide60", "network, 100 and 200 units", stopped_network),
-    "wide500/xgb": _Recipe("wide500", "XGBoost, 100 trees", gradient_boosting, extra="xgboost"),
-    "mixed100/rf": _Recipe("mixed100", "random forest, 100 trees, on one-hot categories", mixed_forest),
-    "breast_cancer/leaves8": _Recipe("breast_cancer", "decision tree, 8 leaves", small_tree),
-    "adult/lgbm": _Recipe(
-        "adult", "LightGBM, 100 trees, on codes and gaps", boosting_with_gaps, rows=ADULT_ROWS, extra="lightgbm"
-    ),
-    "adult/pipeline": _Recipe(
-        "adult", "gaps filled, one-hot categories, logistic regression", imputed_logistic, rows=ADULT_ROWS
-    ),
-    "default/xgb": _Recipe(
-        "default", "XGBoost, 100 trees", gradient_boosting, rows=DEFAULT_ROWS, wanted=0, extra="xgboost"
-    ),
-    "default/mlp": _Recipe("default", "network, 100 and 200 units", stopped_network, rows=DEFAULT_ROWS, wanted=0),
-    "lock3/rule": _by_rule("lock3", "the score falls until three changes are made"),
-    "and4/rule": _by_rule("and4", "the score is flat until four changes are made"),
-    "sequence/rule": _by_rule("sequence", "three changes that count in their order only"),
-    "lock3-500/rule": _by_rule("lock3-500", "the score falls until three changes are made"),
-    "and4-500/rule": _by_rule("and4-500", "the score is flat until four changes are made"),
-    "lock3-2000/rule": _by_rule("lock3-2000", "the score falls until three changes are made"),
-    "credit/xgb": _Recipe("credit", "XGBoost, 100 trees, on one-hot categories", mixed_boosting, extra="xgboost"),
-    "simplex/rf": _Recipe("simplex", "random forest, 100 trees", forest),
-    "german/dummies": _Recipe("german", "random forest, 100 trees, on columns of 0 and 1", forest, dummies=True),
-    "diabetes/xgb": _Recipe("diabetes", "XGBoost, 100 trees", gradient_boosting),
-    "sonar/imputed": _Recipe("sonar", "means where cells are missing, network, 256 and 256 units", imputed_network),
-}
+TOLD_TASKS = json.loads(resources.files(__package__).joinpath("tasks.json").read_bytes())
+_RECIPES = {name: _recipe(**told) for name, told in TOLD_TASKS["recipes"].items()}

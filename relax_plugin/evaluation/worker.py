@@ -26,8 +26,8 @@ from typing import IO, Any
 import cloudpickle
 
 from relax_plugin.errors import MissingExtraError
+from relax_plugin.evaluation.plan import Unit
 from relax_plugin.evaluation.schema import Row
-from relax_plugin.evaluation.units import Unit
 
 logger = logging.getLogger(__name__)
 

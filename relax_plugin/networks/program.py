@@ -14,10 +14,8 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array, csr_array
 
 from relax_plugin.arrays import Floats, Integers
-from relax_plugin.networks.bounds import Lines
-from relax_plugin.networks.moves import Moves
-from relax_plugin.networks.relu import ReluNetwork
-from relax_plugin.networks.targets import Target
+from relax_plugin.networks.question import Moves, Target
+from relax_plugin.networks.relu import ReluNetwork, layer_bounds
 
 MOST_STEPS = 64  # grids of more steps are taken for numbers without a grid
 RELATIVE_GAP = 1e-4  # at which the solver may end
@@ -138,24 +136,14 @@ class Program:
     def _hidden(self) -> Integers:
         count = len(self.moves)
         inputs = np.r_[np.arange(count), np.arange(count) + count]
-        weights, bias = np.r_[self.slope, -self.slope], self.moves.first
-        over = under = self.slope  # planes above and below what goes into the rectifiers (moves, rectifiers),
-        above = below = self.moves.first  # and where these are for the query itself
-        low, high = below - self.support(-under.T), above + self.support(over.T)
-        for number in range(len(self.network.hidden)):
-            inputs = self._rectifiers(inputs, weights, bias, low, high)
-            if number + 1 == len(self.network.hidden):
-                return inputs
-            lines = Lines.over(low[None], high[None])
-            weights, bias = self.network.weights[number + 1], self.network.biases[number + 1]
-            rise, fall = np.maximum(weights, 0.0), np.minimum(weights, 0.0)
-            top, bottom = over * lines.upper[0], under * lines.lower[0]
-            tops, bottoms = above * lines.upper[0] + lines.above[0], below * lines.lower[0]
-            over, under = top @ rise + bottom @ fall, bottom @ rise + top @ fall
-            above, below = tops @ rise + bottoms @ fall + bias, bottoms @ rise + tops @ fall + bias
-            least, most = np.maximum(low, 0.0), np.maximum(high, 0.0)
-            low = np.maximum(below - self.support(-under.T), least @ rise + most @ fall + bias)
-            high = np.minimum(above + self.support(over.T), most @ rise + least @ fall + bias)
+        weights, first = np.r_[self.slope, -self.slope], self.moves.first
+        layers = layer_bounds(
+            self.network, self.slope[None], first[None], lambda planes: self.support(planes[0].T)[None]
+        )
+        for number, layer in enumerate(layers):
+            bias = self.network.biases[number] if number else first
+            weights = self.network.weights[number] if number else weights
+            inputs = self._rectifiers(inputs, weights, bias, layer.low[0], layer.high[0])
         return np.asarray(inputs)
 
     def _rectifiers(self, inputs: Integers, weights: Floats, bias: Floats, low: Floats, high: Floats) -> Integers:

@@ -1,6 +1,6 @@
 """Subsets: whether changing just k features of a query can meet its goal, decided by branch and bound.
 
-Each set of k moves is a box. The network is bounded over it (`bounds.py`); where the bound says that the goal is out of
+Each set of k moves is a box. The network is bounded over it (`relu.py`); where the bound says that the goal is out of
 reach, all rows of the box are done with. Else the best corner of the bound is looked at, and the box is cut in two.
 With few changed features boxes have few sides, so that this ends soon where a solver, which has to decide every
 rectifier, does not. A box of one row is decided by the model itself.
@@ -14,10 +14,8 @@ from itertools import combinations, product
 import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
-from relax_plugin.networks.bounds import upper_bounds
-from relax_plugin.networks.moves import Moves
-from relax_plugin.networks.relu import ReluNetwork
-from relax_plugin.networks.targets import Target
+from relax_plugin.networks.question import Moves, Target
+from relax_plugin.networks.relu import ReluNetwork, upper_bounds
 
 CHUNK_CELLS = 4_000_000  # boxes times rectifiers times moves that are held at once
 MOST_SUBSETS = 500_000  # sets of moves that are looked at; beyond, a solver is asked

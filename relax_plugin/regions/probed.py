@@ -1,20 +1,26 @@
 """Probed regions: of any model, by asking it. Ends are found by bisection, and random rows in between are tested.
 
 Every step is one call of the model for all answers at once. Where all values of a cell are few, each is asked, and
-nothing is left to chance.
+nothing is left to chance. A joint box lies within what its cells may be alone: it grows as long as the rows that are
+asked of each step will do, then random rows test it, and it ends before those that are wrong.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers
+from relax_plugin.regions.growing import Axis, Cells, Growing, evenly, write_box
 from relax_plugin.regions.question import Question
 from relax_plugin.regions.spans import Spans
 
 FAN = 8  # values between an answer and the end of what is allowed that are asked before bisecting
 BISECTIONS = 12  # of the gap between two of them
-ROUNDS = 4  # of random rows, as long as some are wrong
+CELL_ROUNDS = 4  # of random rows, as long as some are wrong
+BOX_ROUNDS = 8
+PROBES = 24  # rows that are asked about a step of a box, half of them corners
+OTHER_CATEGORY = 0.75  # how far away another category counts, of the way to the end of the box
 
 
 @dataclass
@@ -26,12 +32,23 @@ class Tested:
     wrong: Integers  # those of them that were wrong: the region was made smaller and is without them
     proved: Booleans  # whether every value was asked
 
+    @classmethod
+    def nothing(cls, question: Question, shape: tuple[int, ...]) -> "Tested":
+        points, wrong = np.zeros((2, *shape), dtype=np.int64)
+        return cls(Spans.of_points(question.space, question.values), points, wrong, np.zeros(shape, dtype=bool))
+
+    def put(self, index: Integers, part: "Tested", some: Any = slice(None)) -> None:
+        """Take over what was found for some of the answers of a part."""
+        self.spans.put(index, part.spans.take(some))
+        self.points[index] += part.points[some]
+        self.wrong[index] += part.wrong[some]
+        self.proved[index] = part.proved[some]
+
 
 def probe_cells(question: Question, points: int, rng: np.random.Generator) -> Tested:
     """How far each changed cell may go, all others as delivered."""
-    spans = Spans.of_points(question.space, question.values)
-    shape = question.values.shape
-    tested = Tested(spans, np.zeros(shape, np.int64), np.zeros(shape, np.int64), question.vanished.copy())
+    tested = Tested.nothing(question, question.values.shape)
+    tested.proved |= question.vanished
     _probe_categories(question, tested)
     answer, feature = np.nonzero(question.open)
     low, high = (end[answer, feature] for end in question.span)
@@ -45,7 +62,7 @@ def probe_cells(question: Question, points: int, rng: np.random.Generator) -> Te
     line.find_ends()
     line.test_inside(points, rng)
     where = line.answer, line.feature
-    spans.low[where], spans.high[where] = line.low, line.high
+    tested.spans.low[where], tested.spans.high[where] = line.low, line.high
     tested.points[where], tested.wrong[where] = line.points, line.wrong
     return tested
 
@@ -137,7 +154,7 @@ class Line:
     def test_inside(self, points: int, rng: np.random.Generator) -> None:
         """Random values inside; where some are wrong, the region ends before them, and is tested again."""
         left = np.flatnonzero(self.low < self.high)
-        for _ in range(ROUNDS):
+        for _ in range(CELL_ROUNDS):
             if len(left) == 0 or points == 0:
                 return
             low, high, centre = self.low[left, None], self.high[left, None], self.centre[left, None]
@@ -165,3 +182,117 @@ class Line:
         rows = self.question.values[self.answer[item]].copy()
         rows[np.arange(len(rows)), self.feature[item]] = values
         return self.question.holds(rows, self.answer[item])
+
+
+def probe_boxes(question: Question, cells: Tested, points: int, rng: np.random.Generator) -> Tested:
+    """The joint regions of answers, within what each of their cells may be alone."""
+    tested, alone = Tested.nothing(question, (len(question),)), cells.spans
+    count = alone.wide.sum(axis=1)
+    single = np.flatnonzero(count <= 1)  # a box of one cell that is not just a point is that cell's region
+    tested.spans.put(single, alone.take(single))
+    tested.points[single], tested.wrong[single] = cells.points[single].sum(axis=1), cells.wrong[single].sum(axis=1)
+    tested.proved[single] = (cells.proved | ~question.changed)[single].all(axis=1)
+    boxes = ProbedBoxes(question, alone, np.flatnonzero(count > 1), rng)
+    boxes.grow()
+    boxes.test(points, tested)
+    return tested
+
+
+class ProbedBoxes:
+    """Boxes of several cells around some answers, all of which grow and are tested side by side."""
+
+    def __init__(self, question: Question, alone: Spans, some: Integers, rng: np.random.Generator) -> None:
+        self.question, self.alone, self.rng = question, alone, rng
+        self.spans = Spans.of_points(question.space, question.values)
+        self.growing = {i: Growing(self._axes(i)) for i in some.tolist()}
+        self.near = self._nearer_ends(some)
+
+    def _axes(self, i: int) -> list[Axis]:
+        space, axes = self.question.space, []
+        for j in np.flatnonzero(self.alone.wide[i]).tolist():
+            value, low, high = (float(own[i, j]) for own in (self.question.values, self.alone.low, self.alone.high))
+            if space.is_categorical[j]:
+                axes.append(Axis.of_categories(j, np.flatnonzero(self.alone.of_feature(j)[i]), value))
+            else:
+                axes.append(Axis.of_number(space.grid, j, low, high, evenly(low, high, value), value))
+        return axes
+
+    def grow(self) -> None:
+        left = list(self.growing)
+        while left := [i for i in left if self.growing[i].sides]:
+            held = self._probe(np.array(left), {i: self.growing[i].slab for i in left})
+            for i, one in zip(left, held.tolist(), strict=True):
+                self.growing[i].tell(one)
+        for i, growing in self.growing.items():
+            write_box(self.spans, i, growing.axes, growing.box)
+
+    def test(self, points: int, tested: Tested) -> None:
+        """Random rows; a wrong one is left out by the side that it is nearest to."""
+        left = np.array(list(self.growing), dtype=np.int64)
+        for _ in range(BOX_ROUNDS):
+            if len(left) == 0 or points == 0:
+                break
+            owner = np.repeat(left, points)
+            rows = self.spans.drawn(owner, self.rng)
+            wrong = ~self.question.holds(rows, owner)
+            tested.points[left] += points
+            np.add.at(tested.wrong, owner[wrong], 1)
+            for row, i in zip(rows[wrong], owner[wrong].tolist(), strict=True):
+                self._leave_out(row, i)
+            left = np.unique(owner[wrong])
+        some = np.array(list(self.growing), dtype=np.int64)
+        tested.spans.put(some, self.spans.take(some))
+
+    def _leave_out(self, row: Floats, i: int) -> None:
+        growing, ways, cells = self.growing[i], [], []
+        for axis, own in zip(growing.axes, growing.box, strict=True):
+            cell = int(np.searchsorted(axis.last, row[axis.feature]))
+            ends = own[own > axis.home] if cell > axis.home else own[own < axis.home]
+            reach = abs(cell - axis.home) / max(1, np.abs(ends - axis.home).max(initial=0))
+            ways.append(OTHER_CATEGORY * (cell != axis.home) if axis.apart else reach)
+            cells.append(cell)
+        at = int(np.argmax(ways))
+        axis, own, cell = growing.axes[at], growing.box[at], cells[at]
+        if axis.apart:
+            growing.box[at] = own[own != cell]
+        else:
+            growing.box[at] = own[own < cell] if cell > axis.home else own[own > cell]
+        write_box(self.spans, i, growing.axes, growing.box)
+
+    def _probe(self, left: Integers, slabs: dict[int, Cells]) -> Booleans:
+        """Whether PROBES rows of the slab of each answer will do: corners first, then random ones."""
+        spans = Spans.of_points(self.question.space, self.question.values)
+        for i, slab in slabs.items():
+            write_box(spans, i, self.growing[i].axes, slab)
+        owner = np.repeat(left, PROBES)
+        turn = np.arange(len(owner)) % PROBES
+        corners = 2 * turn < PROBES
+        rows = spans.drawn(owner, self.rng)
+        at = owner[corners]
+        upper = self._sides((spans.low < spans.high)[at], self.near[at], turn[corners])
+        rows[corners] = spans.at_corners(at, upper, self.rng)
+        return np.asarray(self.question.holds(rows, owner).reshape(-1, PROBES).all(axis=1))
+
+    def _nearer_ends(self, some: Integers) -> Booleans:
+        """Whether the high end of each number is nearer to missing the goal than the low one (answers, features).
+
+        By the model's scores at the two ends; where it gives none, an end that stops short of what is allowed is.
+        """
+        short = self.alone.high < self.question.span[1]
+        if not self.question.blackbox.has_scores:
+            return short
+        answer, feature = np.nonzero(self.alone.low[some] < self.alone.high[some])
+        answer = some[answer]
+        rows = np.concatenate([self.question.values[answer]] * 2)
+        ends = [end[answer, feature] for end in (self.alone.low, self.alone.high)]
+        rows[np.arange(len(rows)), np.tile(feature, 2)] = np.concatenate(ends)
+        below, above = np.split(self.question.gap(rows, np.tile(answer, 2)), 2)
+        short[answer, feature] = np.where(below == above, short[answer, feature], above > below)
+        return short
+
+    def _sides(self, wide: Booleans, near: Booleans, turn: Integers) -> Booleans:
+        """Which corners to ask: all where they are few; else the likely worst, and others more or less like it."""
+        rank = np.clip(np.cumsum(wide, axis=1) - 1, 0, 30)
+        few = 2 ** wide.sum(axis=1) <= PROBES // 2
+        mixed = near ^ (self.rng.random(wide.shape) < turn[:, None] / PROBES)
+        return np.where(few[:, None], (turn[:, None] >> rank) & 1 == 1, mixed)

@@ -1,121 +1,216 @@
-"""Proved regions: of tree ensembles that can be read, every row of the region, by the leaves that it reaches."""
+"""Proved regions: of tree ensembles that can be read, every row of the region, by the leaves that it reaches.
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+The thresholds of these leaves cut a box into cells. Within a cell every row reaches the same leaves, so that its answer
+is one. Three ways lead to a proof, the cheapest first: the worst leaf of every tree together still meets the goal; the
+scores of all cells, added up exactly; the two halves of a box that is too large for that.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
-from relax_plugin.blackbox import Answer
+from relax_plugin.cached import cached_property
 from relax_plugin.errors import UnsupportedError
-from relax_plugin.regions.leaves import Axis, Cuts, Ground, reached_leaves
+from relax_plugin.regions.growing import Axis, Cells, Growing, evenly, write_box
 from relax_plugin.regions.question import Question
 from relax_plugin.regions.rule_bounds import RuleBounds, narrowed
 from relax_plugin.regions.spans import Spans
 from relax_plugin.rules.repair import RowRules
 from relax_plugin.trees.aims import Aim, aim_at
 from relax_plugin.trees.ensemble import Trees
-from relax_plugin.trees.proving import proving_trees
+from relax_plugin.trees.missing import Gap, trees_for
+from relax_plugin.trees.proving import answer_of, proving_trees
+from relax_plugin.trees.subset_grid import box_sums
 
-CHUNK_PAIRS = 400_000  # boxes times trees that are walked side by side
-FIRST_STEP = 4  # a side of a box tries this part of its way first, so that no side takes all the room
-PARTS = 16  # into which rules, which know no thresholds, part a number's interval for a box
+MOST_CELLS = 60_000  # of a box whose cells are all looked at
+FEW_CELLS = 1000  # of a part of a larger one
+MOST_HALVES = 24  # into which a larger one is parted for a proof
+
+
+def reached_leaves(trees: Trees, low: Floats, high: Floats) -> Integers:
+    """The leaves that rows from `low` to `high` (features,) reach, both included."""
+    inside = (trees.boxes[0] < high) & (trees.boxes[1] >= low)
+    for j, met in trees.sets.items():
+        inside[:, j] = met[:, int(low[j]) : int(high[j]) + 1].any(axis=1)
+    return np.flatnonzero(inside.all(axis=1))
+
+
+class Ground:
+    """The leaves under one answer, over the cells of a box around it; proves that parts of the box meet the goal."""
+
+    def __init__(
+        self,
+        aim: Aim,
+        answer: int,
+        row: Floats,
+        axes: list[Axis],
+        leaf: Integers,
+        ask: Callable[[Values, Integers], Booleans],
+    ) -> None:
+        self.aim, self.answer, self.row, self.axes, self.ask = aim, answer, row, axes, ask
+        self.shape = tuple(map(len, axes))
+        leaf, self.first, self.last = _boxes_of_cells(aim.trees, axes, leaf)
+        self.parts = aim.parts(np.full(len(leaf), answer), leaf)
+        self.tree = aim.trees.leaf_tree[leaf]
+        self.met: Booleans | None = None
+        if float(np.prod(self.shape, dtype=np.float64)) <= MOST_CELLS:
+            self.met = self.cells_met([np.arange(count) for count in self.shape])
+            self.met[tuple(axis.home for axis in axes)] = True  # the model has confirmed what was delivered
+
+    def run(self) -> tuple[Integers, Booleans]:
+        """Of a single axis: the cells around the answer that all meet the goal, and which of all cells do."""
+        home = self.axes[0].home
+        met = self.met if self.met is not None else self.cells_met([np.arange(self.shape[0])])
+        met[home] = True
+        before, after = met[:home][::-1], met[home:]
+        first = home - (len(before) if before.all() else int(before.argmin()))
+        return np.arange(first, home + (len(after) if after.all() else int(after.argmin()))), met
+
+    def proves(self, part: Cells) -> bool:
+        """Whether all rows in these cells meet the goal; False may mean that no proof was found."""
+        if self.met is not None:
+            return bool(self.met[np.ix_(*part)].all())
+        waiting, made = [(part, np.arange(len(self.parts)))], 0
+        while waiting:
+            part, leaves = waiting.pop()
+            leaves = self._inside(part, leaves)
+            if self._worst(leaves) > self._sure:
+                continue
+            if np.prod([len(cells) for cells in part], dtype=np.float64) <= FEW_CELLS:
+                if not self.cells_met(part).all():
+                    return False
+                continue
+            made += 1
+            if made > MOST_HALVES:
+                return False
+            axis = int(np.argmax([len(cells) for cells in part]))
+            for half in np.array_split(part[axis], 2):
+                waiting.append(([*part[:axis], half, *part[axis + 1 :]], leaves))
+        return True
+
+    @cached_property
+    def _sure(self) -> float:
+        """What a goal has to be met by, at least, where leaves are added up."""
+        return float(self.aim.tolerance[self.answer]) + self._slack(len(self.parts), 1)
+
+    def _inside(self, part: Cells, leaves: Integers) -> Integers:
+        for axis, cells in enumerate(part):
+            first, last = self.first[leaves, axis], self.last[leaves, axis]
+            leaves = leaves[np.searchsorted(cells, first) < np.searchsorted(cells, last, "right")]
+        return leaves
+
+    def _worst(self, leaves: Integers) -> float:
+        """How far above 0 the goal is met at least, taking the worst of these leaves of every tree."""
+        firsts = np.flatnonzero(np.r_[True, np.diff(self.tree[leaves]) != 0])
+        worst = np.minimum.reduceat(self.parts[leaves], firsts, axis=0)
+        return float(self.aim.gap(self.aim.offset[self.answer] + worst.sum(axis=0)))
+
+    def cells_met(self, part: Cells) -> Booleans:
+        """Whether each of these cells meets the goal: by its sums, or, too near 0, by the trees' own answers."""
+        first = np.column_stack([np.searchsorted(cells, self.first[:, i]) for i, cells in enumerate(part)])
+        last = np.column_stack([np.searchsorted(cells, self.last[:, i], "right") for i, cells in enumerate(part)])
+        some = (first < last).all(axis=1)
+        alone = np.zeros(int(some.sum()), dtype=np.int64)
+        total = box_sums((1, *map(len, part)), alone, first[some], last[some], self.parts[some])[0]
+        gap, unsure = self.aim.gap(total + self.aim.offset[self.answer]), self.aim.tolerance[self.answer]
+        unsure += self._slack(len(alone), 2 ** len(part))
+        met = gap > unsure
+        asked = np.nonzero(np.abs(gap) <= unsure)
+        if len(asked[0]):
+            rows = np.repeat(self.row[None], len(asked[0]), axis=0)
+            for axis, cells, place in zip(self.axes, part, asked, strict=True):
+                rows[:, axis.feature] = axis.last[cells[place]]
+            met[asked] = self.ask(rows, np.full(len(rows), self.answer))
+        return np.asarray(met)
+
+    def _slack(self, leaves: int, corners: int) -> float:
+        """A bound of the rounding of the sums over all corners, which come on top of what the aim reckons with."""
+        offset = float(np.abs(self.aim.offset[self.answer]).max())
+        size = float(np.abs(self.parts).sum(axis=0).max(initial=0.0)) + offset
+        return float(np.finfo(np.float64).eps * corners * (leaves + 1) * size)
+
+
+def _boxes_of_cells(trees: Trees, axes: list[Axis], leaf: Integers) -> tuple[Integers, Integers, Integers]:
+    """What leaves take in of some axes: the first and last cells (boxes, axes), and the leaf of each box.
+
+    A leaf that takes in a set of categories has a box for each run of them, one that takes in no cell has none.
+    """
+    first, last = np.zeros((2, len(leaf), len(axes)), dtype=np.int64)
+    for i, axis in enumerate(axes):
+        if axis.feature in trees.sets:
+            met = trees.sets[axis.feature][leaf][:, axis.first.astype(int)]
+            edge = np.diff(np.pad(met, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+            (box, begin), end = np.nonzero(edge == 1), np.nonzero(edge == -1)[1] - 1
+        else:
+            low, high = (ends[leaf, axis.feature] for ends in trees.boxes)
+            begin, end = np.searchsorted(axis.last, low, "right"), np.searchsorted(axis.first, high, "right") - 1
+            box = np.flatnonzero(begin <= end)
+            begin, end = begin[box], end[box]
+        leaf, first, last = leaf[box], first[box], last[box]
+        first[:, i], last[:, i] = begin, end
+    return leaf, first, last
 
 
 @dataclass(frozen=True)
 class Prover:
-    """The trees of a model, the goals of answers as sums over leaves, and bounds of the rules."""
+    """The trees as answers that lack the same numbers see them, their goals as sums over leaves, and the rules."""
 
     question: Question
     trees: Trees
     aim: Aim
     rules: RuleBounds
     about: Booleans  # (answers, rules)
-    missing: Booleans  # (answers, features)
-    known_cuts: dict[int, Cuts] = field(default_factory=dict)
 
     def cells(self) -> Spans:
         """How far each changed cell may go, all others as delivered."""
-        question = self.question
-        spans = Spans.of_points(question.space, question.values)
-        answer, feature = np.nonzero(question.open | (question.changed & question.space.is_categorical))
+        question, space = self.question, self.question.space
+        spans = Spans.of_points(space, question.values)
+        answer, feature = np.nonzero(question.open | (question.changed & space.is_categorical))
         low, high, choices = self._allowed(answer, feature)
-        boxes = question.values[answer], question.values[answer].copy()
-        boxes[0][np.arange(len(answer)), feature], boxes[1][np.arange(len(answer)), feature] = low, high
-        for item, leaf, below, above in self._leaves(answer, *boxes, feature[:, None]):
-            i, j, value = int(answer[item]), int(feature[item]), float(question.values[answer[item], feature[item]])
-            if question.space.is_categorical[j]:
-                codes = np.flatnonzero(choices[item, : len(question.space.features[j].categories)])
-                axis = Axis.of_categories(j, codes)
-            else:
-                cuts = self._cuts(j).some(np.concatenate([below[:, 0], above[:, 0]]))
-                axis = Axis.of_number(j, float(low[item]), float(high[item]), cuts, value)
-            ground = self._ground(i, [axis], leaf, below, above)
-            first, last, held = ground.run()
-            if axis.apart:
-                offset = question.space.category_offsets[j]
-                spans.choices[i, offset + axis.first[held].astype(int)] = True
-            else:
-                spans.low[i, j], spans.high[i, j] = axis.first[first], axis.last[last]
+        for item, (i, j) in enumerate(zip(answer.tolist(), feature.tolist(), strict=True)):
+            ends = question.values[i].copy(), question.values[i].copy()
+            ends[0][j], ends[1][j] = low[item], high[item]
+            leaf = reached_leaves(self.trees, *ends)
+            axis = self._axis(i, j, low[item], high[item], np.flatnonzero(choices[item]), leaf)
+            run, held = self._ground(i, [axis], leaf).run()
+            write_box(spans, i, [axis], [np.flatnonzero(held) if axis.apart else run])
         return spans
 
     def boxes(self, alone: Spans) -> Spans:
         """All changed cells together, within what each may be alone."""
         question, space = self.question, self.question.space
-        spans = Spans.of_points(space, question.values)
-        wide = alone.low < alone.high
-        for j in np.flatnonzero(space.is_categorical):
-            wide[:, j] = question.changed[:, j] & (alone.of_feature(j).sum(axis=1) > 1)
-        single = np.flatnonzero(wide.sum(axis=1) <= 1)
-        spans.put(single, alone.take(single))
-        answer = np.flatnonzero(wide.sum(axis=1) > 1)
-        axes = np.full((len(answer), int(wide.sum(axis=1).max(initial=0))), -1)
-        for item, own in enumerate(map(np.flatnonzero, wide[answer])):
-            axes[item, : len(own)] = own
-        low, high = alone.low[answer].copy(), alone.high[answer].copy()
-        for j in np.flatnonzero(space.is_categorical):
-            on = np.flatnonzero(wide[answer, j])
-            if len(on) == 0:  # also of a column that is carried, which has no categories at all
-                continue
-            chosen = alone.of_feature(j)[answer[on]]
-            low[on, j], high[on, j] = chosen.argmax(axis=1), chosen.shape[1] - 1 - chosen[:, ::-1].argmax(axis=1)
-        for item, leaf, below, above in self._leaves(answer, low, high, axes):
-            i = int(answer[item])
-            features = axes[item][axes[item] >= 0]
-            lines = [self._axis(i, int(j), alone, below[:, at], above[:, at]) for at, j in enumerate(features)]
-            ground = self._ground(i, lines, leaf, below, above)
-            self._write(spans, i, lines, Growing(ground, self._keeps(i, lines)).grown())
+        spans = alone.take(np.arange(len(question)))  # a box of one cell is that cell's region
+        for i in np.flatnonzero(alone.wide.sum(axis=1) > 1):
+            features = np.flatnonzero(alone.wide[i])
+            low, high = alone.low[i].copy(), alone.high[i].copy()
+            codes = {int(j): np.flatnonzero(alone.of_feature(j)[i]) for j in features if space.is_categorical[j]}
+            for j, own in codes.items():
+                low[j], high[j] = own[0], own[-1]
+            leaf, exact = reached_leaves(self.trees, low, high), not self.about[i].any()
+            axes = [self._axis(i, j, low[j], high[j], codes.get(j), leaf, exact) for j in features.tolist()]
+            ground, growing = self._ground(i, axes, leaf), Growing(axes)
+            while growing.sides:
+                growing.tell(self._keeps(i, axes, growing.wider) and ground.proves(growing.slab))
+            write_box(spans, i, axes, growing.box)
         return spans
 
-    def _axis(self, i: int, j: int, alone: Spans, below: Floats, above: Floats) -> Axis:
+    def _axis(
+        self, i: int, j: int, low: float, high: float, codes: Integers | None, leaf: Integers, exact: bool = True
+    ) -> Axis:
+        """The cells of a feature from low to high, by the thresholds of these leaves; rules know none (`exact`)."""
+        value = float(self.question.values[i, j])
         if self.question.space.is_categorical[j]:
-            return Axis.of_categories(j, np.flatnonzero(alone.of_feature(j)[i]))
-        low, high, value = float(alone.low[i, j]), float(alone.high[i, j]), float(self.question.values[i, j])
-        met = np.concatenate([below, above])
-        if self.about[i].any():  # rules know no thresholds: the answer is a cell by itself, and more lie around it
-            more = [np.nextafter(value, -np.inf), value], np.linspace(low, high, PARTS + 1)
-            cuts = Cuts.of(self.question.space.grid, j, np.concatenate([met, *more]))
-        else:
-            cuts = self._cuts(j).some(met)
-        return Axis.of_number(j, low, high, cuts, value)
-
-    def _cuts(self, j: int) -> Cuts:
-        if j not in self.known_cuts:
-            self.known_cuts[j] = Cuts.of(self.question.space.grid, j, self.trees.cuts[j])
-        return self.known_cuts[j]
-
-    def _write(self, spans: Spans, i: int, axes: list[Axis], box: list[Integers]) -> None:
-        for axis, cells in zip(axes, box, strict=True):
-            if axis.apart:
-                offset = self.question.space.category_offsets[axis.feature]
-                spans.choices[i, offset + axis.first[cells].astype(int)] = True
-            else:
-                spans.low[i, axis.feature] = axis.first[cells[0]]
-                spans.high[i, axis.feature] = axis.last[cells[-1]]
+            assert codes is not None
+            return Axis.of_categories(j, codes, value)
+        cuts = np.concatenate([ends[leaf, j] for ends in self.trees.boxes])
+        cuts = cuts if exact else np.concatenate([cuts, evenly(low, high, value)])
+        return Axis.of_number(self.question.space.grid, j, low, high, cuts, value)
 
     def _allowed(self, answer: Integers, feature: Integers) -> tuple[Floats, Floats, Booleans]:
+        """From where to where cells may go by limits and rules, and which categories they may become."""
         question, space = self.question, self.question.space
-        row = np.arange(len(answer))
         low, high = (end[answer, feature] for end in question.span)
         counts = np.diff(space.category_offsets)
         choices = np.zeros((len(answer), int(counts.max(initial=0))), dtype=bool)
@@ -137,122 +232,52 @@ class Prover:
             above = narrowed(self.rules, values, start, feature[some], high[some], about)
             low[some] = np.minimum(grid.first_inside(below, 1), own)
             high[some] = np.maximum(grid.first_inside(above, -1), own)
-        assert (low[row] <= high[row]).all()
         return low, high, choices
 
-    def _leaves(
-        self, answer: Integers, low: Floats, high: Floats, axes: Integers
-    ) -> Iterator[tuple[int, Integers, Floats, Floats]]:
-        """For each box around an answer the leaves that its rows reach, and what they leave of its axes."""
-        size = max(1, CHUNK_PAIRS // max(1, len(self.trees) * max(1, axes.shape[1])))
-        for first in range(0, len(answer), size):
-            some = slice(first, first + size)
-            reached = reached_leaves(self.trees, low[some], high[some], self.missing[answer[some]], axes[some])
-            ends = np.searchsorted(reached.box, np.arange(len(low[some]) + 1))
-            for item in range(len(low[some])):
-                own = slice(ends[item], ends[item + 1])
-                yield first + item, reached.leaf[own], reached.low[own], reached.high[own]
-
-    def _ground(self, i: int, axes: list[Axis], leaf: Integers, below: Floats, above: Floats) -> Ground:
-        return Ground(self.aim, i, self.question.values[i], axes, leaf, below, above, self._exactly)
+    def _ground(self, i: int, axes: list[Axis], leaf: Integers) -> Ground:
+        return Ground(self.aim, i, self.question.values[i], axes, leaf, self._exactly)
 
     def _exactly(self, rows: Values, owner: Integers) -> Booleans:
         """Whether the trees' own answers meet the goal; of computed probabilities their last digits are not sure."""
         goal = self.question.goal.take(owner)
         if goal.needs_scores and self.trees.decision.link != "identity":
             return np.zeros(len(rows), dtype=bool)
-        scores = self.trees.scores(rows)
-        chances = None if goal.wanted is None else self.trees.linked(scores).astype(np.float64)
-        return goal.met(Answer(self.trees.decided(scores), chances))
+        return goal.met(answer_of(self.trees, rows))
 
-    def _keeps(self, i: int, axes: list[Axis]) -> "BoxRules | None":
-        return BoxRules(self, i, axes) if self.about[i].any() else None
-
-
-@dataclass(frozen=True)
-class BoxRules:
-    """Whether a box of cells around an answer keeps the rules."""
-
-    prover: Prover
-    answer: int
-    axes: list[Axis]
-
-    def prove(self, box: list[Integers]) -> bool:
-        row = self.prover.question.values[[self.answer]]
-        low, high = row.copy(), row.copy()
-        for axis, cells in zip(self.axes, box, strict=True):
-            low[0, axis.feature], high[0, axis.feature] = axis.first[cells.min()], axis.last[cells.max()]
-        start = self.prover.question.start[[self.answer]]
-        return bool(self.prover.rules.prove(low, high, start, self.prover.about[[self.answer]])[0])
+    def _keeps(self, i: int, axes: list[Axis], box: Cells) -> bool:
+        """Whether all rows of a box around an answer keep the rules."""
+        low, high = self.question.values[[i]], self.question.values[[i]]
+        for axis, cells in zip(axes, box, strict=True):
+            low[0, axis.feature], high[0, axis.feature] = axis.first[cells[0]], axis.last[cells[-1]]
+        return bool(self.rules.prove(low, high, self.question.start[[i]], self.about[[i]])[0])
 
 
-class Growing:
-    """A box of cells that grows from its answer side by side, in turns, as long as each step is proved."""
-
-    def __init__(self, ground: Ground, rules: BoxRules | None) -> None:
-        self.ground, self.rules = ground, rules
-        self.home = ground.home()
-        self.box = [np.array([place]) for place in self.home]
-
-    def grown(self) -> list[Integers]:
-        """The cells of each axis in the end."""
-        sides = [
-            (axis, direction, self._ways(axis, direction))
-            for axis in range(len(self.box))
-            for direction in ((0,) if self.ground.axes[axis].apart else (-1, 1))
-        ]
-        step = {side[:2]: max(1, len(side[2]) // FIRST_STEP) for side in sides}
-        left = {side[:2]: side[2] for side in sides}
-        while any(len(way) for way in left.values()):
-            for side, way in left.items():
-                if len(way):
-                    left[side], step[side] = self._try(side[0], way, min(step[side], len(way)))
-        return self.box
-
-    def _ways(self, axis: int, direction: int) -> Integers:
-        count, home = self.ground.shape[axis], self.home[axis]
-        if direction == 0:
-            return np.array([place for place in range(count) if place != home], dtype=np.int64)
-        return np.arange(home + 1, count) if direction > 0 else np.arange(home)[::-1]
-
-    def _try(self, axis: int, way: Integers, step: int) -> tuple[Integers, int]:
-        """Take in so many cells, if that is proved: the rest of the way, and how many to try next."""
-        apart = self.ground.axes[axis].apart
-        more = way[:1] if apart else way[:step]
-        slab = [*self.box[:axis], np.sort(more), *self.box[axis + 1 :]]
-        wider = [*self.box[:axis], np.sort(np.concatenate([self.box[axis], more])), *self.box[axis + 1 :]]
-        if (self.rules is None or self.rules.prove(wider)) and self.ground.proves(slab):
-            self.box = wider
-            return way[len(more) :], step
-        if apart:  # another category may do
-            return way[1:], 1
-        return (way[:0], 1) if step == 1 else (way, step // 2)
-
-
-def prover_of(question: Question) -> tuple[Prover, Integers] | None:
-    """A prover, and the answers that it is for; None if the model's trees cannot be read, or prove nothing."""
+def provers_of(question: Question) -> Iterator[tuple[Prover, Integers]]:
+    """Provers, and the answers that each is for; none where the model's trees cannot be read, or prove nothing."""
     space, blackbox = question.space, question.blackbox
     rules = RuleBounds(space, space.bound_rules)
     beyond = [condition for condition in question.conditions if not isinstance(condition, RowRules)]
     if len(question) == 0 or question.also or beyond:
-        return None
+        return
     try:
         trees = proving_trees(blackbox, space, question.start)
     except UnsupportedError:
-        return None
+        return
     about = rules.about(question.changed)
     able = ~(about & ~rules.bounded()).any(axis=1) & ~trees.unknown(question.values) & ~trees.unknown(question.start)
-    gone = trees.missing(question.values) | trees.missing(question.start)
+    missing = trees.missing(question.values)
+    gone = missing | trees.missing(question.start)
     if trees.missing_left is None:
         able &= ~gone.any(axis=1)
     elif trees.refuses is not None:
         able &= ~(gone & trees.refuses).any(axis=1)
     some = np.flatnonzero(able)
     if len(some):
-        same = np.isclose(trees.labels(question.start[some]), question.before.output[some], rtol=1e-6)
-        some = some[same]
-    if len(some) == 0:
-        return None
-    part = question.part(some)
-    aim = aim_at(trees, part.goal)
-    return Prover(part, trees, aim, rules, about[some], trees.missing(part.values)), some
+        some = some[np.isclose(trees.labels(question.start[some]), question.before.output[some], rtol=1e-6)]
+    kinds, kind = np.unique(missing[some], axis=0, return_inverse=True)
+    for number, lacks in enumerate(kinds):
+        index = some[kind.ravel() == number]
+        seen = trees_for(trees, Gap(index, lacks, np.zeros_like(lacks)))
+        if seen is not None:
+            part = question.part(index)
+            yield Prover(part, seen, aim_at(seen, part.goal), rules, about[index]), index

@@ -35,6 +35,14 @@ class Spans:
     def __len__(self) -> int:
         return len(self.low)
 
+    @property
+    def wide(self) -> Booleans:
+        """Which cells may be more than what was delivered (answers, features)."""
+        wide = self.low < self.high
+        for j in np.flatnonzero(self.space.is_categorical):
+            wide[:, j] = self.of_feature(j).sum(axis=1) > 1
+        return np.asarray(wide)
+
     def take(self, index: Any) -> "Spans":
         return replace(self, low=self.low[index], high=self.high[index], choices=self.choices[index])
 

@@ -1,13 +1,14 @@
-"""Rules and formulas over columns: one tree, and what it says of rows, or of all rows between two.
+"""Expressions over columns: one tree, evaluated for rows or for all rows between two.
 
-A term has a value in each row, and bounds over a box of rows. A condition is true of rows, or certain in a box. Values
-carry how far rounding may have moved them, so that `a + b + c == 100` holds for decimals: the relative error of the
-largest term involved. Whole numbers are exact, and compared exactly. Rounding never turns an order round, so that what
-is computed at the ends of a box bounds what is computed in between.
+A `Box` is `(rows,)`, or `(low, high)` for all rows in between. A term has a `Value` there: a number, or its least and
+its most. A condition has a truth: of the rows, or of every row of the box as far as bounds tell. Values carry how far
+rounding may have moved them, so that `a + b + c == 100` holds for decimals: the relative error of the largest term
+involved. Whole numbers are exact, and compared exactly. Rounding never turns an order round, so that what is computed
+at the ends of a box bounds what is computed in between.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from math import inf
@@ -21,13 +22,6 @@ from relax_plugin.cached import cached_property
 ROUNDING = 1e-9  # relative to the largest term: what counts as equal
 EXACT = 2.0**53  # whole numbers below are exact as float64
 
-ORDERS: dict[str, Callable[[Any, Any], Any]] = {
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-}
-
 Cells: TypeAlias = Mapping[Hashable, Array]
 
 
@@ -38,24 +32,29 @@ class Rows(NamedTuple):
     before: Cells
 
 
+Box: TypeAlias = tuple[Rows, ...]  # (rows,) or (low, high)
+
+
 class Value(NamedTuple):
-    """Numbers, how far rounding may have moved each, and whether they are whole numbers, which are exact."""
+    """What a term is: a number, or the least and the most; NaN where nothing is known."""
 
-    value: Any
-    error: Any
-    whole: Any
-
-
-class Bounds(NamedTuple):
-    """What a term is in each box at least and at most, NaN where nothing is known, and its largest error."""
-
-    low: Any
-    high: Any
-    error: Any
+    ends: tuple[Any, ...]
+    error: Any  # how far rounding may have moved it
+    whole: Any  # whether it is a whole number, which is exact; of a single number only
 
     @property
     def size(self) -> Any:
-        return np.maximum(np.abs(self.low), np.abs(self.high))
+        return _size(self.ends)
+
+    @classmethod
+    def read(cls, ends: tuple[Any, ...], rounding: float) -> "Value":
+        """The value of a cell or of a number in the text."""
+        size = _size(ends)
+        return cls(ends, rounding * size, (np.rint(ends[0]) == ends[0]) & (size < EXACT))
+
+
+def _size(ends: tuple[Any, ...]) -> Any:
+    return reduce(np.maximum, [np.abs(end) for end in ends])
 
 
 class Expression(ABC):
@@ -80,12 +79,8 @@ class Expression(ABC):
 
 class Term(Expression):
     @abstractmethod
-    def value(self, rows: Rows) -> Value:
-        """What it is in each row."""
-
-    @abstractmethod
-    def bounds(self, low: Rows, high: Rows) -> Bounds:
-        """What it can be in the rows between these."""
+    def value(self, box: Box) -> Value:
+        """What it is in each row, or can be in each box."""
 
     def degree(self, name: Hashable) -> float:
         """0 where a column does not matter, 1 where the term is linear in it, and else more."""
@@ -94,21 +89,18 @@ class Term(Expression):
 
 class Condition(Expression):
     @abstractmethod
-    def holds(self, rows: Rows) -> Booleans:
-        """Whether it is true of each row."""
+    def truth(self, box: Box) -> Booleans:
+        """Whether it is true of each row, or of all rows of each box, as far as bounds tell."""
 
-    @abstractmethod
+    def holds(self, rows: Rows) -> Booleans:
+        return self.truth((rows,))
+
     def certain(self, low: Rows, high: Rows) -> Booleans:
-        """Whether it is true of all rows between these, as far as bounds tell."""
+        return self.truth((low, high))
 
     def comparisons(self) -> "Iterator[Condition]":
         """The conditions that `and` and `or` join."""
         yield self
-
-
-def _leaf(value: Any, rounding: float) -> Value:
-    size = np.abs(value)
-    return Value(value, rounding * size, (np.rint(value) == value) & (size < EXACT))
 
 
 @dataclass(frozen=True)
@@ -116,12 +108,8 @@ class Constant(Term):
     number: float
     parts = columns = ()
 
-    def value(self, rows: Rows) -> Value:
-        return _leaf(np.float64(self.number), ROUNDING)
-
-    def bounds(self, low: Rows, high: Rows) -> Bounds:
-        end = np.float64(self.number)
-        return Bounds(end, end, ROUNDING * np.abs(end))
+    def value(self, box: Box) -> Value:
+        return Value.read((np.float64(self.number),), ROUNDING)
 
 
 @dataclass(frozen=True)
@@ -140,12 +128,8 @@ class Column(Term):
     def cells(self, rows: Rows) -> Floats:
         return np.asarray((rows.before if self.was else rows.after)[self.name], dtype=np.float64)
 
-    def value(self, rows: Rows) -> Value:
-        return _leaf(self.cells(rows), self.rounding)
-
-    def bounds(self, low: Rows, high: Rows) -> Bounds:
-        least, most = self.cells(low), self.cells(high)
-        return Bounds(least, most, self.rounding * np.maximum(np.abs(least), np.abs(most)))
+    def value(self, box: Box) -> Value:
+        return Value.read(tuple(self.cells(rows) for rows in box), self.rounding)
 
     def degree(self, name: Hashable) -> float:
         return float(self.mentions(name))
@@ -158,130 +142,93 @@ class Place(Term):
     parts: tuple[Column]
     known: int  # categories
 
-    def value(self, rows: Rows) -> Value:
-        position = self.parts[0].cells(rows)
-        return _leaf(np.where(position < self.known, position + 1.0, np.nan), ROUNDING)
-
-    def bounds(self, low: Rows, high: Rows) -> Bounds:
-        first, last = self.parts[0].cells(low), self.parts[0].cells(high)
-        least, most = (np.where(last < self.known, end + 1.0, np.nan) for end in (first, last))
-        return Bounds(least, most, ROUNDING * np.abs(most))
-
-
-@dataclass(frozen=True)
-class Arithmetic(Term):
-    """Terms joined by + - * / from left to right, whatever binds first; `signs` stand before each but the first."""
-
-    parts: tuple[Term, ...]
-    signs: tuple[str, ...]
-
-    def value(self, rows: Rows) -> Value:
-        values = [part.value(rows) for part in self.parts]
-        result = values[0]
-        for sign, other in zip(self.signs, values[1:], strict=True):
-            result = VALUES[sign](result, other)
-        return result
-
-    def bounds(self, low: Rows, high: Rows) -> Bounds:
-        bounds = [part.bounds(low, high) for part in self.parts]
-        result = bounds[0]
-        for sign, other in zip(self.signs, bounds[1:], strict=True):
-            result = BOUNDS[sign](result, other)
-        return result
-
-    def degree(self, name: Hashable) -> float:
-        degrees = [part.degree(name) for part in self.parts]
-        result = degrees[0]
-        for sign, other in zip(self.signs, degrees[1:], strict=True):
-            result = {"*": result + other, "/": result if other == 0 else inf}.get(sign, max(result, other))
-        return result
-
-    def divisors(self, name: Hashable) -> Iterator[Term]:
-        yield from super().divisors(name)
-        yield from (
-            part for sign, part in zip(self.signs, self.parts[1:], strict=True) if sign == "/" and part.mentions(name)
-        )
-
-
-def _added(one: Value, other: Value) -> Value:
-    value = one.value + other.value
-    return Value(value, np.maximum(one.error, other.error), one.whole & other.whole & (np.abs(value) < EXACT))
-
-
-def _multiplied(one: Value, other: Value) -> Value:
-    value = one.value * other.value
-    error = np.maximum(one.error * np.abs(other.value), np.abs(one.value) * other.error)
-    return Value(value, error, one.whole & other.whole & (np.abs(value) < EXACT))
-
-
-def _divided(one: Value, other: Value) -> Value:
-    by = np.where(other.value == 0, np.nan, other.value)
-    value = one.value / by
-    error = np.maximum(one.error / np.abs(by), np.abs(value) * other.error / np.abs(by))
-    return Value(value, error, one.whole & False)
-
-
-def _bounds_of_product(one: Bounds, other: Bounds) -> Bounds:
-    ends = [a * b for a in one[:2] for b in other[:2]]
-    error = np.maximum(one.error * other.size, one.size * other.error)
-    return Bounds(reduce(np.minimum, ends), reduce(np.maximum, ends), error)
-
-
-def _bounds_of_quotient(one: Bounds, other: Bounds) -> Bounds:
-    across = (other.low <= 0) & (other.high >= 0)  # by zero somewhere: nothing is known
-    by = [np.where(across, np.nan, end) for end in other[:2]]
-    ends = [a / b for a in one[:2] for b in by]
-    low, high = reduce(np.minimum, ends), reduce(np.maximum, ends)
-    least = np.minimum(*np.abs(by))
-    return Bounds(low, high, np.maximum(one.error / least, Bounds(low, high, 0.0).size * other.error / least))
-
-
-VALUES: dict[str, Callable[[Value, Value], Value]] = {
-    "+": _added,
-    "-": lambda one, other: _added(one, other._replace(value=-other.value)),
-    "*": _multiplied,
-    "/": _divided,
-}
-BOUNDS: dict[str, Callable[[Bounds, Bounds], Bounds]] = {
-    "+": lambda one, other: Bounds(one.low + other.low, one.high + other.high, np.maximum(one.error, other.error)),
-    "-": lambda one, other: Bounds(one.low - other.high, one.high - other.low, np.maximum(one.error, other.error)),
-    "*": _bounds_of_product,
-    "/": _bounds_of_quotient,
-}
+    def value(self, box: Box) -> Value:
+        places = [self.parts[0].cells(rows) for rows in box]
+        return Value.read(tuple(np.where(places[-1] < self.known, place + 1.0, np.nan) for place in places), ROUNDING)
 
 
 @dataclass(frozen=True)
 class Absolute(Term):
     parts: tuple[Term]
 
-    def value(self, rows: Rows) -> Value:
-        part = self.parts[0].value(rows)
-        return part._replace(value=np.abs(part.value))
-
-    def bounds(self, low: Rows, high: Rows) -> Bounds:
-        part = self.parts[0].bounds(low, high)
-        across = (part.low <= 0) & (part.high >= 0)
-        least = np.where(across, 0.0, np.minimum(np.abs(part.low), np.abs(part.high)))
-        return Bounds(least, part.size, part.error)
+    def value(self, box: Box) -> Value:
+        part = self.parts[0].value(box)
+        if len(part.ends) == 1:
+            return part._replace(ends=(np.abs(part.ends[0]),))
+        low, high = part.ends
+        least = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(np.abs(low), np.abs(high)))
+        return part._replace(ends=(least, part.size))
 
 
 @dataclass(frozen=True)
-class Extreme(Term):
-    """The smaller or the larger of two terms."""
+class Calculation(Term):
+    """Terms joined from left to right by + - * / min or max; `signs` stand before each term but the first."""
 
-    largest: bool
-    parts: tuple[Term, Term]
+    parts: tuple[Term, ...]
+    signs: tuple[str, ...]
 
-    def value(self, rows: Rows) -> Value:
-        one, other = (part.value(rows) for part in self.parts)
-        value = np.maximum(one.value, other.value) if self.largest else np.minimum(one.value, other.value)
-        first = value == one.value
-        return Value(value, np.where(first, one.error, other.error), np.where(first, one.whole, other.whole))
+    def value(self, box: Box) -> Value:
+        values = [part.value(box) for part in self.parts]
+        result = values[0]
+        for sign, other in zip(self.signs, values[1:], strict=True):
+            result = calculated(sign, result, other)
+        return result
 
-    def bounds(self, low: Rows, high: Rows) -> Bounds:
-        one, other = (part.bounds(low, high) for part in self.parts)
-        pick = np.maximum if self.largest else np.minimum
-        return Bounds(pick(one.low, other.low), pick(one.high, other.high), np.maximum(one.error, other.error))
+    def degree(self, name: Hashable) -> float:
+        degrees = [part.degree(name) for part in self.parts]
+        result = degrees[0]
+        for sign, other in zip(self.signs, degrees[1:], strict=True):
+            largest = max(result, other)
+            curved = {"/": other, "min": largest, "max": largest}.get(sign, 0.0) > 0
+            result = inf if curved else result + other if sign == "*" else largest
+        return result
+
+    def divisors(self, name: Hashable) -> Iterator[Term]:
+        yield from super().divisors(name)
+        steps = zip(self.signs, self.parts[1:], strict=True)
+        yield from (part for sign, part in steps if sign == "/" and part.mentions(name))
+
+
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+
+
+def calculated(sign: str, one: Value, other: Value) -> Value:
+    """What an operator makes of two values. All of them take their least and their most at ends of both."""
+    if sign == "/":  # by zero somewhere: nothing is known
+        across = (other.ends[0] <= 0) & (other.ends[-1] >= 0)
+        other = other._replace(ends=tuple(np.where(across, np.nan, end) for end in other.ends))
+    found = [OPERATORS[sign](a, b) for a in one.ends for b in other.ends]
+    ends = (found[0],) if len(found) == 1 else (reduce(np.minimum, found), reduce(np.maximum, found))
+    whole = one.whole & other.whole
+    if sign == "*":
+        error = np.maximum(one.error * other.size, one.size * other.error)
+    elif sign == "/":
+        size, least = _size(ends), reduce(np.minimum, [np.abs(end) for end in other.ends])
+        return Value(ends, np.maximum(one.error / least, size * other.error / least), whole & False)
+    elif sign in ("min", "max") and len(ends) == 1:
+        first = ends[0] == one.ends[0]
+        return Value(ends, np.where(first, one.error, other.error), np.where(first, one.whole, other.whole))
+    else:
+        error = np.maximum(one.error, other.error)
+    return Value(ends, error, whole & (np.abs(ends[0]) < EXACT))
+
+
+# Of the least and the most that a difference can be, how far rounding may have moved it, and what counts as zero.
+SIGNS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
+    "==": lambda least, most, error, zero: (least >= -zero) & (most <= zero),
+    "!=": lambda least, most, error, zero: (most < -error) | (least > error),
+    "<": lambda least, most, error, zero: most < -error,
+    "<=": lambda least, most, error, zero: most <= zero,
+    ">": lambda least, most, error, zero: least > error,
+    ">=": lambda least, most, error, zero: least >= -zero,
+}
 
 
 @dataclass(frozen=True)
@@ -291,37 +238,21 @@ class Comparison(Condition):
     sign: str
     parts: tuple[Term, Term]
 
-    def residual(self, rows: Rows) -> tuple[Floats, Floats]:
+    def residual(self, box: Box) -> tuple[tuple[Any, ...], Any]:
         """The left less the right side, and how far rounding may have moved it."""
-        left, right = (part.value(rows) for part in self.parts)
-        unsure = np.where(left.whole & right.whole, 0.0, np.maximum(left.error, right.error))
-        return np.asarray(left.value - right.value), unsure
+        left, right = (part.value(box) for part in self.parts)
+        ends, error, _ = calculated("-", left, right)
+        return ends, np.where(left.whole & right.whole, 0.0, error) if len(ends) == 1 else error
 
     def degree(self, name: Hashable) -> float:
         return max(part.degree(name) for part in self.parts)
 
-    def holds(self, rows: Rows) -> Booleans:
-        difference, unsure = self.residual(rows)
-        equal = np.abs(difference) <= unsure
-        if self.sign in ("==", "!="):
-            return np.asarray((equal == (self.sign == "==")) & np.isfinite(difference))
-        return np.asarray(
-            np.where(equal, "=" in self.sign, ORDERS[self.sign](difference, 0.0)) & np.isfinite(difference)
-        )
-
-    def certain(self, low: Rows, high: Rows) -> Booleans:
-        left, right = (part.bounds(low, high) for part in self.parts)
-        least, most = left.low - right.high, left.high - right.low
-        error = np.maximum(left.error, right.error)
-        held = {
-            "==": (least == 0) & (most == 0),
-            "!=": (most < -error) | (least > error),
-            "<": most < -error,
-            "<=": most <= 0,
-            ">": least > error,
-            ">=": least >= 0,
-        }[self.sign]
-        return np.asarray(held & np.isfinite(least) & np.isfinite(most))
+    def truth(self, box: Box) -> Booleans:
+        ends, error = self.residual(box)
+        least, most = ends[0], ends[-1]
+        zero = error if len(ends) == 1 else 0.0  # in a box there may be whole numbers, which are exact
+        known = reduce(np.logical_and, [np.isfinite(end) for end in ends])
+        return np.asarray(SIGNS[self.sign](least, most, error, zero) & known)
 
 
 @dataclass(frozen=True)
@@ -332,11 +263,11 @@ class Among(Condition):
     positions: tuple[int, ...]
     wanted: bool
 
-    def holds(self, rows: Rows) -> Booleans:
-        return np.asarray(np.isin(self.parts[0].cells(rows), self.positions) == self.wanted)
-
-    def certain(self, low: Rows, high: Rows) -> Booleans:
-        first, last = self.parts[0].cells(low), self.parts[0].cells(high)
+    def truth(self, box: Box) -> Booleans:
+        ends = [self.parts[0].cells(rows) for rows in box]
+        if len(ends) == 1:
+            return np.asarray(np.isin(ends[0], self.positions) == self.wanted)
+        first, last = ends
         places = np.unique(self.positions)
         count = ((first[:, None] <= places) & (places <= last[:, None])).sum(axis=1)
         known = count == (last - first + 1 if self.wanted else 0)
@@ -356,8 +287,19 @@ class LabelComparison(Condition):
     known: int  # categories of the left column
     translation: tuple[float, ...] | None = None  # the left column's positions of the right column's categories
 
-    def holds(self, rows: Rows) -> Booleans:
-        left, right = (part.value(rows).value for part in self.parts)
+    def truth(self, box: Box) -> Booleans:
+        held = self._truth_of_rows(box[0])
+        if len(box) == 1:
+            return held
+        held = reduce(np.logical_and, (column.cells(box[0]) == column.cells(box[1]) for column in self.columns), held)
+        if self.translation is not None or self.sign == "==":  # other categories, in another order
+            return held
+        left, right = (part.value(box) for part in self.parts)
+        apart = SIGNS[self.sign](left.ends[0] - right.ends[-1], left.ends[-1] - right.ends[0], 0.0, 0.0)
+        return np.asarray(held | (apart & (left.ends[-1] < self.known) & (right.ends[-1] < self.known)))
+
+    def _truth_of_rows(self, rows: Rows) -> Booleans:
+        left, right = (part.value((rows,)).ends[0] for part in self.parts)
         if self.translation is not None:
             known = right < len(self.translation)
             right = np.where(known, np.asarray(self.translation)[np.where(known, right, 0).astype(int)], np.inf)
@@ -366,23 +308,8 @@ class LabelComparison(Condition):
         if self.sign in ("==", "!="):
             return np.asarray(equal == (self.sign == "=="))
         ordered = (left < self.known) & (right < self.known)
-        return np.asarray(np.where(ordered, ORDERS[self.sign](left, right), equal & ("=" in self.sign)))
-
-    def certain(self, low: Rows, high: Rows) -> Booleans:
-        points = np.logical_and.reduce([column.cells(low) == column.cells(high) for column in self.columns])
-        held = np.asarray(points & self.holds(low))
-        if self.translation is not None:  # other categories, in another order
-            return held
-        left, right = (part.bounds(low, high) for part in self.parts)
-        ordered = {
-            "==": points & False,
-            "!=": (left.high < right.low) | (left.low > right.high),
-            "<": left.high < right.low,
-            "<=": left.high <= right.low,
-            ">": left.low > right.high,
-            ">=": left.low >= right.high,
-        }[self.sign]
-        return np.asarray(held | (ordered & (left.high < self.known) & (right.high < self.known)))
+        apart = left - right
+        return np.asarray(np.where(ordered, SIGNS[self.sign](apart, apart, 0.0, 0.0), equal & ("=" in self.sign)))
 
 
 @dataclass(frozen=True)
@@ -392,13 +319,8 @@ class Junction(Condition):
     every: bool
     parts: tuple[Condition, ...]
 
-    def holds(self, rows: Rows) -> Booleans:
-        return self._joined(part.holds(rows) for part in self.parts)
-
-    def certain(self, low: Rows, high: Rows) -> Booleans:
-        return self._joined(part.certain(low, high) for part in self.parts)
-
-    def _joined(self, held: Iterable[Booleans]) -> Booleans:
+    def truth(self, box: Box) -> Booleans:
+        held = (part.truth(box) for part in self.parts)
         return np.asarray(reduce(np.logical_and if self.every else np.logical_or, held))
 
     def comparisons(self) -> Iterator[Condition]:

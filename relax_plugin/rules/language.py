@@ -14,12 +14,29 @@ backtick is doubled; in a text, ``\'``, ``\"`` and ``\\`` are escapes.
 import ast
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
-from relax_plugin.errors import ConstraintError
+import numpy as np
+
+from relax_plugin.errors import ConstraintError, did_you_mean
+from relax_plugin.rules.expression import (
+    ROUNDING,
+    Absolute,
+    Among,
+    Calculation,
+    Column,
+    Comparison,
+    Condition,
+    Constant,
+    Junction,
+    LabelComparison,
+    Place,
+    Term,
+)
 
 MOST_CHARACTERS = 2000  # of one rule
 MOST_NESTING = 32  # of brackets, functions and signs in each other; Python's own parser bears several times as many
@@ -33,6 +50,8 @@ OPERATORS = ("==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "and", "or", 
 CLOSED_BY = {"(": ")", "[": "]", "": ""}
 NAMES = ("name", "quoted_name")
 LISTED = ("in", "not in")
+OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+MIRRORED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 INSTEAD = {
     "=": "write ==",
@@ -92,7 +111,7 @@ class Cell(NamedTuple):
 class Parsed:
     """A rule or the formula of a column: its text, its tokens and the tree that Python makes of them.
 
-    What stands where it cannot is refused, and so is what does not fit together. `says` is "truth", "number" or "text".
+    What stands where it cannot is refused, and so is what does not fit together, whatever the columns hold.
     """
 
     def __init__(self, text: str, what: Literal["rule", "formula"]) -> None:
@@ -103,7 +122,7 @@ class Parsed:
         self.tokens = list(self._tokens())
         self._check_order()
         self.tree = ast.parse("".join(map(_for_python, self.tokens)), mode="eval").body
-        self.says = self._check(self.tree)
+        self._check_whole()
 
     def error(self, place: int | ast.expr, sentence: str) -> ConstraintError:
         """The sentence, with the text beneath it and a caret under the place."""
@@ -131,9 +150,20 @@ class Parsed:
     def cell(self, node: ast.expr) -> Cell | None:
         """The column that a part is, if it is one."""
         token = self.token(node)
-        if isinstance(node, ast.Call) and token.value == "was":
-            return Cell(self.token(node.args[0]).value, True, token.at)
-        return Cell(token.value, False, token.at) if isinstance(node, ast.Name) and token.kind in NAMES else None
+        if not isinstance(node, ast.Call) or token.value != "was":
+            return Cell(token.value, False, token.at) if isinstance(node, ast.Name) and token.kind in NAMES else None
+        name = self.cell(node.args[0])
+        if name is None or name.was or len(node.args) != 1:
+            raise self.error(node.args[0], "was() is of the name of a column, whose value in the query it is.")
+        return Cell(name.name, True, token.at)
+
+    def arguments(self, node: ast.Call) -> list[ast.expr]:
+        """The arguments of a function, as many as it takes."""
+        function = self.token(node).value
+        count = FUNCTIONS[function]
+        if len(node.args) != count:
+            raise self.error(node, f"{function}() takes {count} argument{'s'[: count - 1]}, not {len(node.args)}.")
+        return node.args
 
     def literal(self, node: ast.expr) -> float | str | None:
         """The number or text that a part is, if it is one; a number may have signs."""
@@ -235,71 +265,21 @@ class Parsed:
         shown = token.value if token.kind == "function" else token.text
         return self.error(token.at, f"{shown!r} stands where there should be {expected}{'; ' if hint else ''}{hint}.")
 
-    def _check(self, node: ast.expr) -> str:
-        """What a part says; parts that do not fit together are refused."""
-        match node:
-            case ast.Name():
-                return "text" if self.token(node).kind == "text" else "number"
-            case ast.BoolOp(values=parts):
-                return self._truths(parts, "what and, or, not join must be true or false.")
-            case ast.UnaryOp(op=ast.Not(), operand=part):
-                return self._truths([part], "what and, or, not join must be true or false.")
-            case ast.Compare():
-                return self._comparison(node)
-            case ast.Call():
-                return self._call(node)
-            case ast.UnaryOp(operand=part):
-                return self._numbers([part])
-            case ast.BinOp():
-                first, steps = steps_of(node)
-                return self._numbers([first, *(part for _, part in steps)])
-        raise self.error(node, "this is none of what the language has.")
-
-    def _truths(self, parts: list[ast.expr], otherwise: str) -> str:
-        for part in parts:
-            if self._check(part) != "truth":
-                raise self.error(part, f"this is a value, but {otherwise}")
-        return "truth"
-
-    def _numbers(self, parts: list[ast.expr]) -> str:
-        for part in parts:
-            says = self._check(part)
-            if says == "text":
-                raise self.error(part, f"{self.literal(part)!r} is a text, with which one cannot calculate.")
-            if says == "truth":
-                raise self.error(part, "this is true or false, but arithmetic needs a value.")
-        return "number"
-
-    def _comparison(self, node: ast.Compare) -> str:
-        sides = [node.left, *node.comparators]
-        signs = [self.sign_behind(side) for side in sides[:-1]]
-        for side, sign in zip(sides, [signs[0], *signs], strict=True):
-            if isinstance(side, ast.List):
-                for item in side.elts:
-                    if self.literal(item) is None:
-                        raise self.error(item, "an item of a list is a number or a text in quotes.")
-            elif self._check(side) == "truth":
-                raise self.error(side, f"this is true or false, but {sign.text} needs a value.")
-        if len(signs) > 1 and any(isinstance(side, ast.List) for side in sides):
-            raise self.error(signs[1].at, f"{signs[1].text!r} stands in a chain with a list; join the two by and.")
-        return "truth"
-
-    def _call(self, node: ast.Call) -> str:
-        function = self.token(node).value
-        if function == "was":
-            if (
-                len(node.args) != 1
-                or self.token(node.args[0]).kind not in NAMES
-                or not isinstance(node.args[0], ast.Name)
-            ):
-                raise self.error(node.args[0], "was() is of the name of a column, whose value in the query it is.")
-            return "number"
-        count = FUNCTIONS[function]
-        if len(node.args) != count:
-            raise self.error(node, f"{function}() takes {count} argument{'s'[: count - 1]}, not {len(node.args)}.")
-        if function in LOGICAL:
-            return self._truths(node.args, f"{function}() takes conditions.")
-        return self._numbers(node.args)
+    def _check_whole(self) -> None:
+        """Refuse what does not fit together, and a formula that asks for the query."""
+        if self.what == "rule":
+            much = "a rule must be true or false; compare it with something, by <= say."
+            Binding(self, None).condition(self.tree, otherwise=much)
+        else:
+            if isinstance(self.literal(self.tree), str):
+                raise self.error(self.tree, "this is a text, but a formula must be a number.")
+            Binding(self, None).term(self.tree, otherwise="a formula must be a number.")
+        cells = list(self.cells())
+        for cell in cells:
+            if cell.was and self.what == "formula":
+                raise self.error(cell.at, "a formula is computed from one row alone; was() is for rules.")
+        if not cells:
+            raise self.error(self.tree, "it names no column.")
 
 
 def _openers(before: Token) -> tuple[str, ...]:
@@ -308,15 +288,6 @@ def _openers(before: Token) -> tuple[str, ...]:
         return ("[",)
     condition = before.text in ("", "(", ",", "and", "or", "not")
     return ("(", "+", "-", "not") if condition else ("(", "+", "-")
-
-
-def steps_of(node: ast.expr) -> tuple[ast.expr, list[tuple[str, ast.expr]]]:
-    """The first part of a sum or product, and what is done to it, step by step: however long, it is not nested."""
-    steps = []
-    while isinstance(node, ast.BinOp):
-        steps.append((SIGNS[type(node.op)], node.right))
-        node = node.left
-    return node, steps[::-1]
 
 
 def _for_python(token: Token) -> str:
@@ -339,23 +310,7 @@ def parse_formula(text: object) -> Parsed:
     return _parsed(text, "formula")
 
 
-@lru_cache(maxsize=1000)  # a rule is bound anew for every call
-def _parsed(text: str, what: Literal["rule", "formula"]) -> Parsed:
-    parsed = Parsed(text, what)
-    if what == "rule" and parsed.says != "truth":
-        much = "this is a value, but a rule must be true or false; compare it with something, by <= say."
-        raise parsed.error(parsed.tree, much)
-    if what == "formula" and parsed.says == "truth":
-        raise parsed.error(parsed.tree, "this is true or false, but a formula must be a number.")
-    cells = list(parsed.cells())
-    for cell in cells:
-        if cell.was and what == "formula":
-            raise parsed.error(cell.at, "a formula is computed from one row alone; was() is for rules.")
-    if what == "formula" and parsed.says == "text":
-        raise parsed.error(parsed.tree, "this is a text, but a formula must be a number.")
-    if not cells:
-        raise parsed.error(parsed.tree, "it names no column.")
-    return parsed
+_parsed = lru_cache(maxsize=1000)(Parsed)  # a rule is bound anew for every call
 
 
 def quoted_name(name: object) -> str:
@@ -363,3 +318,219 @@ def quoted_name(name: object) -> str:
     text = str(name)
     plain = re.fullmatch(r"[^\W\d]\w*", text) and text not in WORDS
     return text if plain else "`" + text.replace("`", "``") + "`"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a rule has to know of a column.
+
+    `categories` is None for numbers; those of an `ordered` column stand in their order. `rounding` is the relative
+    error that its numbers may have: more than by default for such as were float32.
+    """
+
+    categories: tuple[Any, ...] | None = None
+    ordered: bool = False
+    rounding: float = ROUNDING
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Makes expressions over columns of what a text says; `not` is carried inwards, to the opposites of comparisons.
+
+    A derived column is its formula: one that stands `instead` of a cell is about the query if the cell was, and errors
+    about it point at the cell. Where no `kinds` of columns are known yet, a column may be of any.
+    """
+
+    parsed: Parsed
+    kinds: Mapping[Hashable, Kind] | None
+    formulas: Mapping[Hashable, Parsed] = field(default_factory=dict)  # of derived columns
+    instead: tuple["Binding", Cell] | None = None
+
+    def error(self, place: int | ast.expr, sentence: str) -> ConstraintError:
+        if self.instead is not None:
+            return self.instead[0].error(self.instead[1].at, sentence)
+        return self.parsed.error(place, sentence)
+
+    def condition(
+        self,
+        node: ast.expr,
+        negated: bool = False,
+        otherwise: str = "what and, or, not join must be true or false.",
+    ) -> Condition:
+        match node:
+            case ast.UnaryOp(op=ast.Not(), operand=part):
+                return self.condition(part, not negated)
+            case ast.BoolOp(op=word, values=parts):
+                every = isinstance(word, ast.And) != negated
+                return Junction(every, tuple(self.condition(part, negated) for part in parts))
+            case ast.Compare(left=left, comparators=others):
+                return self._compared([left, *others], negated)
+            case ast.Call() if (function := self.parsed.token(node).value) in LOGICAL:
+                one, other = self.parsed.arguments(node)
+                much = f"{function}() takes conditions."
+                first, second = self.condition(one, not negated, much), self.condition(other, negated, much)
+                if function == "implies":
+                    return Junction(negated, (first, second))
+                both = Junction(not negated, (self.condition(one, negated), second))
+                return Junction(negated, (both, Junction(not negated, (first, self.condition(other, not negated)))))
+        raise self.error(node, f"this is a value, but {otherwise}")
+
+    def term(self, node: ast.expr, otherwise: str = "arithmetic needs a value.") -> Term:
+        cell, literal = self.parsed.cell(node), self.parsed.literal(node)
+        if cell is not None:
+            return self._cell(cell)
+        if isinstance(literal, str):
+            raise self.error(node, f"{literal!r} is a text, with which one cannot calculate.")
+        if literal is not None:
+            return Constant(float(literal))
+        match node:
+            case ast.BinOp():  # however long, it is not nested
+                steps = []
+                while isinstance(node, ast.BinOp):
+                    steps.append((SIGNS[type(node.op)], node.right))
+                    node = node.left
+                parts = self.term(node), *(self.term(part) for _, part in reversed(steps))
+                return Calculation(parts, tuple(sign for sign, _ in reversed(steps)))
+            case ast.UnaryOp(op=ast.USub(), operand=part):
+                return Calculation((Constant(0.0), self.term(part)), ("-",))
+            case ast.UnaryOp(op=ast.UAdd(), operand=part):
+                return self.term(part)
+            case ast.Call() if (function := self.parsed.token(node).value) not in LOGICAL:
+                arguments = self.parsed.arguments(node)
+                if function == "place":
+                    return self._place(node, arguments[0])
+                if function == "abs":
+                    return Absolute((self.term(arguments[0]),))
+                return Calculation((self.term(arguments[0]), self.term(arguments[1])), (function,))
+        raise self.error(node, f"this is true or false, but {otherwise}")
+
+    def _compared(self, sides: list[ast.expr], negated: bool) -> Condition:
+        signs = [self.parsed.sign_behind(side) for side in sides[:-1]]
+        if len(signs) > 1 and any(isinstance(side, ast.List) for side in sides):
+            raise self.error(signs[1].at, f"{signs[1].text!r} stands in a chain with a list; join the two by and.")
+        if isinstance(sides[1], ast.List):
+            return self._membership(sides[0], signs[0], sides[1].elts, (signs[0].text == "not in") != negated)
+        links = zip(sides[:-1], signs, sides[1:], strict=True)
+        turned = OPPOSITE if negated else {}
+        parts = tuple(self._comparison(one, turned.get(at.text, at.text), at, other) for one, at, other in links)
+        return parts[0] if len(parts) == 1 else Junction(not negated, parts)
+
+    def _membership(self, item: ast.expr, at: Token, values: list[ast.expr], negated: bool) -> Condition:
+        for value in values:
+            if self.parsed.literal(value) is None:
+                raise self.error(value, "an item of a list is a number or a text in quotes.")
+        column = self._category(item)
+        if column is not None:
+            return Among((column,), tuple(self._position(column.name, value) for value in values), not negated)
+        parts = tuple(self._comparison(item, "!=" if negated else "==", at, value) for value in values)
+        return parts[0] if len(parts) == 1 else Junction(negated, parts)
+
+    def _comparison(self, left: ast.expr, sign: str, at: Token, right: ast.expr) -> Condition:
+        one, other = self._category(left), self._category(right)
+        if one is not None and other is not None:
+            return self._two_labels(one, sign, at, other)
+        if one is not None:
+            return self._label(one, sign, at, right)
+        if other is not None:
+            return self._label(other, MIRRORED[sign], at, left)
+        sides: list[Term] = []
+        for side, opposite in ((left, right), (right, left)):
+            text = self.parsed.literal(side)
+            if isinstance(text, str) and self.kinds is not None:
+                self._refuse_unknown(opposite)  # the more useful sentence
+                cell = self.parsed.cell(opposite)
+                about = f"{cell.name!r} holds numbers" if cell is not None else "the other side has none"
+                raise self.error(side, f"{text!r} can be compared only with categories; {about}.")
+            sides.append(Constant(np.nan) if isinstance(text, str) else self.term(side, f"{at.text} needs a value."))
+        return Comparison(sign, (sides[0], sides[1]))
+
+    def _label(self, column: Column, sign: str, at: Token, literal: ast.expr) -> Condition:
+        if self.parsed.literal(literal) is None:
+            calculated = f"{column.name!r} holds categories, which cannot be compared with a number that is calculated."
+            raise self.error(at.at, calculated)
+        position = self._position(column.name, literal)
+        if sign in ("==", "!="):
+            return Among((column,), (position,), sign == "==")
+        self._refuse_unordered(column.name, at.text, at.at)
+        return LabelComparison(sign, (column, Constant(position)), len(self._categories(column.name)))
+
+    def _two_labels(self, left: Column, sign: str, at: Token, right: Column) -> Condition:
+        ours, theirs = self._categories(left.name), self._categories(right.name)
+        if sign not in ("==", "!="):
+            self._refuse_unordered(left.name, at.text, at.at)
+            self._refuse_unordered(right.name, at.text, at.at)
+            if ours != theirs:
+                both = f"{left.name!r} has {list(ours)} and {right.name!r} has {list(theirs)}"
+                raise self.error(at.at, f"{at.text} needs one order of categories, but {both}.")
+        translation = None
+        if ours != theirs:
+            places = {label: float(position) for position, label in enumerate(ours)}
+            translation = tuple(places.get(label, np.inf) for label in theirs)
+        return LabelComparison(sign, (left, right), len(ours), translation)
+
+    def _place(self, node: ast.expr, argument: ast.expr) -> Term:
+        if self.kinds is None:
+            return self.term(argument)
+        column = self._category(argument)
+        if column is None:
+            self._refuse_unknown(argument)  # the more useful sentence
+            raise self.error(node, "place() is of a column of ordered categories, and this is none.")
+        self._refuse_unordered(column.name, "place()", node)
+        return Place((column,), len(self._categories(column.name)))
+
+    def _cell(self, cell: Cell) -> Term:
+        if self.instead is not None:
+            cell = cell._replace(was=self.instead[1].was)
+        if cell.name in self.formulas:
+            formula = self.formulas[cell.name]
+            return replace(self, parsed=formula, instead=(self, cell)).term(formula.tree)
+        column = self._column(cell)
+        if self.kinds is not None and self.kinds[column.name].categories is not None:
+            unfit = f"{column.name!r} holds categories, with which one cannot calculate; compare it alone."
+            raise self.error(cell.at, unfit)
+        return column
+
+    def _category(self, node: ast.expr) -> Column | None:
+        """The column of categories that a part is, if it is one."""
+        cell = self.parsed.cell(node)
+        if cell is None or cell.name in self.formulas or self.kinds is None:
+            return None
+        column = self._column(cell if self.instead is None else cell._replace(was=self.instead[1].was))
+        return column if self.kinds[column.name].categories is not None else None
+
+    def _categories(self, name: Hashable) -> tuple[Any, ...]:
+        return (self.kinds or {})[name].categories or ()
+
+    def _position(self, name: Hashable, literal: ast.expr) -> int:
+        categories, wanted = self._categories(name), self.parsed.literal(literal)
+        for position, category in enumerate(categories):
+            if isinstance(category, str) == isinstance(wanted, str) and bool(category == wanted):
+                return position
+        raise self.error(literal, f"{name!r} has no category {wanted!r}; {did_you_mean(wanted, categories)}")
+
+    def _refuse_unordered(self, name: Hashable, sign: str, place: int | ast.expr) -> None:
+        if not (self.kinds or {})[name].ordered:
+            shown = f"{sign} needs an order, but the categories {list(self._categories(name))[:12]} of {name!r} have"
+            raise self.error(place, f"{shown} none; say it by ordered= or use ==, != or in.")
+
+    def _refuse_unknown(self, node: ast.expr) -> None:
+        for part in ast.walk(node):
+            cell = self.parsed.cell(part) if isinstance(part, ast.Name | ast.Call) else None
+            if cell is not None and cell.name not in self.formulas:
+                self._column(cell)
+
+    def _column(self, cell: Cell) -> Column:
+        """The column of this name; one whose name is no text goes by the text of it."""
+        kinds = self.kinds
+        if kinds is None:
+            return Column(cell.name, cell.was)
+        names = [cell.name] if cell.name in kinds else [name for name in kinds if str(name) == cell.name]
+        if len(names) == 1:
+            return Column(names[0], cell.was, kinds[names[0]].rounding)
+        if names:
+            raise self.error(cell.at, f"{cell.name!r} is the name of {len(names)} columns: {names}.")
+        written = [str(name) for name in kinds if self.parsed.text.startswith(str(name), cell.at)]
+        if written and len(max(written, key=len)) > len(cell.name):
+            meant = quoted_name(max(written, key=len))
+            raise self.error(cell.at, f"{cell.name!r} is no column; in backticks, {meant} is one.")
+        raise self.error(cell.at, f"{cell.name!r} is no column; {did_you_mean(cell.name, kinds)}")

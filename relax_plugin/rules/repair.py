@@ -236,7 +236,7 @@ class _Line:
         if np.any(moved):
             query = Rows(self.cells.before, self.cells.before)
             held = np.any(moved, axis=0) & self.comparison.holds(query)
-            targets.append(np.where(held, self.comparison.residual(query)[0], np.nan))
+            targets.append(np.where(held, self.comparison.residual((query,))[0][0], np.nan))
         linear = self.comparison.degree(self.name) <= 1.0
         width = np.where(self.high > self.low, self.high - self.low, 1.0)
         points = self.low + width * (LINE if linear else CURVE)[:, None]
@@ -246,8 +246,8 @@ class _Line:
     def _residual(self, values: Floats, target: Floats) -> tuple[Floats, Floats]:
         """How far the sides are from the target, times what is divided by: a ratio is a line then."""
         rows = self.at(values)
-        residual, unsure = self.comparison.residual(rows)
-        by = prod(divisor.value(rows).value for divisor in self.comparison.divisors(self.name))
+        (residual,), unsure = self.comparison.residual((rows,))
+        by = prod(divisor.value((rows,)).ends[0] for divisor in self.comparison.divisors(self.name))
         return by * (residual - target), np.abs(by) * unsure
 
     def _secant(self, points: Floats, target: Floats) -> Floats:

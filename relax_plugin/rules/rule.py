@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,15 @@ import pandas as pd
 from relax_plugin.arrays import Array, Booleans, Floats
 from relax_plugin.cached import cached_property
 from relax_plugin.errors import ConstraintError, did_you_mean
-from relax_plugin.rules.binding import Binding, Kind
 from relax_plugin.rules.expression import Cells, Column, Condition, Rows, Term
-from relax_plugin.rules.language import parse_formula, parse_rule
+from relax_plugin.rules.language import Binding, Kind, parse_formula, parse_rule
 
 __all__ = ["BoundFormula", "BoundFunction", "BoundRule", "Formula", "Kind", "Rule"]
 
 RuleFunction = Callable[[pd.DataFrame, pd.DataFrame], Any]
 
 
+@dataclass(init=False, repr=False, unsafe_hash=True)
 class Rule:
     """Something that every answer must keep.
 
@@ -41,13 +42,15 @@ class Rule:
     nobody gets younger
     """
 
+    text: str | None  # which says all of it; None for a function, which cannot be saved
+    function: RuleFunction | None
+    columns: tuple[Hashable, ...]  # of a function
+    name: str | None
+
     def __init__(
         self, rule: str | RuleFunction, columns: Iterable[Hashable] | None = None, name: str | None = None
     ) -> None:
-        self.name = name
-        self.text: str | None = None  # which says all of it; None for a function, which cannot be saved
-        self.function: RuleFunction | None = None
-        self.columns: tuple[Hashable, ...] = ()
+        self.text, self.function, self.columns, self.name = None, None, (), name
         if isinstance(rule, str):
             self.text = parse_rule(rule).text
             if columns is not None:
@@ -100,15 +103,6 @@ class Rule:
     def __repr__(self) -> str:
         first = repr(self.text) if self.function is None else f"{_function_name(self.function)}, {list(self.columns)}"
         return f"Rule({first}{'' if self.name is None else f', name={self.name!r}'})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Rule) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.text, self.function, self.columns, self.name)
 
 
 @dataclass(frozen=True)
@@ -168,9 +162,7 @@ class BoundRule:
         rows = Rows(after, before)
         with np.errstate(all="ignore"):
             kept = self.condition.holds(rows)
-        for column in self.columns:
-            kept = kept | np.isnan(column.cells(rows))
-        return np.asarray(kept)
+        return np.asarray(reduce(np.logical_or, [np.isnan(column.cells(rows)) for column in self.columns], kept))
 
 
 @dataclass(frozen=True)
@@ -188,7 +180,7 @@ class BoundFormula:
     def value(self, cells: Cells) -> Floats:
         """The number in each row; NaN where a cell is missing, or there is none: division by zero, overflow."""
         with np.errstate(all="ignore"):
-            value = np.asarray(self.term.value(Rows(cells, {})).value, dtype=np.float64)
+            value = np.asarray(self.term.value((Rows(cells, {}),)).ends[0], dtype=np.float64)
         return np.where(np.isfinite(value), value, np.nan)
 
 

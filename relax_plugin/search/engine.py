@@ -41,7 +41,7 @@ class Engine:
     wider : sequence of Proposer
         For the queries that are still without a counterfactual.
     moves : Moves, optional
-        For swapping changes; none are swapped without. The more there are, the fewer queries are worked on at once.
+        The more there are, the fewer queries are worked on at once.
     natural : array of floats, optional
         The steps that people count each number in; numbers stay as they are found without.
     rows : int, optional
@@ -58,7 +58,7 @@ class Engine:
     natural: Floats | None = None
     rows: int | None = None
     until: float = np.inf
-    polished: Callable[[Candidates, Moves | None], None] = polish
+    polished: Callable[[Candidates], None] = polish
 
     def search(self, problem: Problem) -> Proposals:
         """One counterfactual for each query, or its closest attempt."""
@@ -117,7 +117,7 @@ class Engine:
         for proposer in proposers:
             candidates.source = proposer.name
             proposer.propose(candidates)
-        self.polished(candidates, self.moves)
+        self.polished(candidates)
         best = candidates.top(1)
         missed = candidates.nearest_miss
         nearer = missed.gap < gap[queries]

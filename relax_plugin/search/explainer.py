@@ -26,7 +26,7 @@ from relax_plugin.search.engine import Engine, rows_of_search
 from relax_plugin.search.moves import Moves, natural_steps
 from relax_plugin.search.neighbours import AnsweredRows, Neighbours
 from relax_plugin.search.oracle import FEW_QUERIES, QUERIES, describe_oracle, needs_surrogate
-from relax_plugin.search.proposers import GreedyChanges, NearRows, Proposer
+from relax_plugin.search.proposers import GreedyChanges, NearRows, Proposer, SingleChanges
 from relax_plugin.surrogate import SEARCH_BUDGET
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from relax_plugin.surrogate.model import SurrogateModel
     from relax_plugin.trees.profiles import TreeProfiles
 
+NEAR = 24  # near training rows of a query whose cells are taken over
 NEAR_ROWS_KEPT = 2_000  # training rows that counterfactuals may be made of, each asked once in fit
 LEAST_QUERIES = 4  # for a query, its counterfactual, and the confirmation of both
 MOST_QUERIES = 10**9
@@ -94,7 +95,7 @@ class CounterfactualSearch(CounterfactualExplainer):
         self.blackbox_ = BlackBox(self.model, self.space_, accelerate="auto" if slow else None)
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
-        self.moves_ = Moves.spread(values, self.space_)
+        self.moves_ = Moves.quantiles(values, self.space_)
         self.natural_ = natural_steps(values, self.space_)
         self.surrogate_, asked = None, self.blackbox_.rows_asked
         self._read_trees(self.known_)
@@ -181,12 +182,13 @@ class CounterfactualSearch(CounterfactualExplainer):
         return TreeSolver(self.profiles_, engine.search, *options).solve
 
     def _engine(self, rows: int | None = None, wider: bool = True) -> Engine:
+        near = NearRows(self.answered_, self.moves_, NEAR, put_back=False)
         wide: list[Proposer] = [
             GreedyChanges(self.moves_, pairs=96, strong=16, width=3),
-            NearRows(self.answered_, self.moves_, count=24, undone=110),
+            NearRows(self.answered_, self.moves_, NEAR, undone=110),
         ]
         return Engine(
-            [GreedyChanges(self.moves_), NearRows(self.answered_, self.moves_)],
+            [SingleChanges(self.moves_), near, GreedyChanges(self.moves_)],
             wide if wider else [],
             self.moves_,
             self.natural_,

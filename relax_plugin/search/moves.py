@@ -1,20 +1,16 @@
 """Moves: the single-feature changes that a search tries, and the steps that people count each number in."""
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
+from relax_plugin.cached import cached_property
 from relax_plugin.features import FeatureSpace
 from relax_plugin.problem import Problem
 
-VALUES = 16  # tried of each number, at least,
-MOST_VALUES = 40  # and at most so many
-FEW_MOVES = 120  # where all features together have no more
-MIDDLES = 0.3  # share of the values that may lie in the middle of the widest gaps between quantiles,
-NARROW = 0.1  # standard deviations; a gap that is no wider is left
+QUANTILES = 20  # tried of each number
 NATURAL = 0.9  # share of a column's values that a natural step must divide
 STEPS = (1000, 500, 250, 200, 100, 50, 25, 20, 12, 10, 6, 5, 4, 3, 2)  # that people count in, in units of a decimal
 
@@ -30,23 +26,11 @@ class Moves:
     value: Floats
 
     @classmethod
-    def quantiles(cls, values: Values, space: FeatureSpace, count: int) -> "Moves":
+    def quantiles(cls, values: Values, space: FeatureSpace, count: int = QUANTILES) -> "Moves":
         """`count` quantiles of each number over the training rows, the outer two being the bounds; every category.
 
         A number with no more than `count` distinct values is tried at each of them.
         """
-        return cls._of(values, space, count, 0.0)
-
-    @classmethod
-    def spread(cls, values: Values, space: FeatureSpace) -> "Moves":
-        """Quantiles of each number and the middles of the widest gaps between them; every category.
-
-        More values are tried of each number where the rows have few columns.
-        """
-        return cls._of(values, space, max(VALUES, min(MOST_VALUES, FEW_MOVES // len(space))), MIDDLES)
-
-    @classmethod
-    def _of(cls, values: Values, space: FeatureSpace, count: int, middles: float) -> "Moves":
         features: list[Any] = []
         targets: list[Any] = []
         limits = space.limits()
@@ -57,12 +41,8 @@ class Moves:
                 known = values[values[:, j] != feature.missing_code, j]
                 inner = np.unique(known)
                 if len(inner) > count:
-                    inner = np.quantile(known, np.linspace(0, 1, count - round(middles * count)))
+                    inner = np.unique(np.quantile(known, np.linspace(0, 1, count)))
                     inner = np.unique(limits.round_cells(inner, np.full(len(inner), j)))
-                    if middles:
-                        most = min(count, len(inner) + round(middles * count))
-                        inner = _with_middles(inner, most, NARROW * feature.scale)
-                        inner = np.unique(limits.round_cells(inner, np.full(len(inner), j)))
                 gone = [feature.missing_code] if feature.vanishable else []
                 own = np.concatenate([[-np.inf], gone, inner[1:-1], [np.inf]])
             features.append(np.full(len(own), j))
@@ -99,9 +79,26 @@ class Moves:
         place = np.where(worth == self.of_features(best), np.arange(len(self.feature)), len(self.feature))
         return best, np.minimum.reduceat(place, self._first, axis=1)
 
+    def nearest(self, rows: Values) -> tuple[Integers, Integers]:
+        """The features that have moves, and of each the move that comes nearest to its cell (rows, those features)."""
+        features = self.feature[self._first]
+        place = [np.searchsorted(middles, rows[:, j]) for j, middles in zip(features, self._middles, strict=True)]
+        return features, np.stack(place, axis=1) + self._first
+
+    @cached_property
+    def _middles(self) -> list[Floats]:
+        """Between which numbers each move of a feature is the nearest; bounds are as good as the move beside them."""
+        middles = []
+        for value in np.split(self.value, self._first[1:]):
+            inner = np.where(np.isfinite(value), value, np.nan)
+            middle = 0.5 * (inner[1:] + inner[:-1])
+            middle = np.where(np.isnan(middle), np.where(np.isnan(inner[1:]), inner[:-1], inner[1:]), middle)
+            middles.append(np.maximum.accumulate(middle))
+        return middles
+
     def of_features(self, known: Any) -> Any:
         """What is known of each feature that has moves (rows, features), for each of its moves (rows, moves)."""
-        return np.repeat(known, np.diff(np.append(self._first, len(self.feature))), axis=1)
+        return np.repeat(known, self._count, axis=1)
 
     def lengths(self, space: FeatureSpace, start: Values, landed: Floats) -> Floats:
         """What moves that land there add to the distance of rows (rows, moves)."""
@@ -109,21 +106,13 @@ class Moves:
         length = np.abs(landed - here) * (space.prices / space.scale)[self.feature]
         return np.where(space.jumps(self.feature, here, landed), space.prices[self.feature], length)
 
-    @property
+    @cached_property
     def _first(self) -> Integers:
         return np.flatnonzero(np.diff(self.feature, prepend=-1))
 
-
-def _with_middles(values: Floats, count: int, narrow: float) -> Floats:
-    """The values, and the middle of the widest gap again and again, until there are `count` or gaps are narrow."""
-    points = values.tolist()
-    while 1 < len(points) < count:
-        gaps = [after - before for before, after in pairwise(points)]
-        widest = max(range(len(gaps)), key=gaps.__getitem__)
-        if gaps[widest] < narrow:
-            break
-        points.insert(widest + 1, points[widest] + 0.5 * gaps[widest])
-    return np.array(points)
+    @cached_property
+    def _count(self) -> Integers:
+        return np.diff(np.append(self._first, len(self.feature)))
 
 
 def natural_steps(values: Values, space: FeatureSpace) -> Floats:

@@ -24,14 +24,13 @@ HALVINGS = 3  # that come as near as a round of these
 SWAPPED = 8  # features tried in the place of one that is changed
 
 
-def polish(candidates: Candidates, moves: Moves | None) -> None:
-    """Swap and shorten changes of each query's best candidates; at delivery those that are not needed are undone."""
-    if moves is not None and candidates.gain is not None:
-        swap(candidates, moves)
+def polish(candidates: Candidates) -> None:
+    """Drop changes of each query's best candidates, and shorten the others together."""
+    drop(candidates, POLISHED)
     shorten(candidates, POLISHED)
 
 
-def drop_and_shorten(candidates: Candidates, moves: Moves | None = None, most: int = 1) -> None:
+def drop_and_shorten(candidates: Candidates, most: int = 1) -> None:
     """Drop changes of each query's best candidates, and shorten the numbers left: first what is worth least."""
     worth = drop(candidates, most)
     best = candidates.top(most)
@@ -45,7 +44,7 @@ def drop_and_shorten(candidates: Candidates, moves: Moves | None = None, most: i
     _shorten_in_turn(candidates, values, owner, key, start, ROUNDS)
 
 
-def touch_up(candidates: Candidates, moves: Moves | None = None, rows: int = 8) -> None:
+def touch_up(candidates: Candidates, rows: int = 8) -> None:
     """Drop changes of each query's best candidate, and shorten the others, at so many further model rows at most."""
     known = candidates.problem.spent + rows * candidates.problem.blackbox.rows_per_question
     limit = known if candidates.budget.rows is None else np.minimum(known, candidates.budget.rows)
@@ -53,7 +52,7 @@ def touch_up(candidates: Candidates, moves: Moves | None = None, rows: int = 8) 
     drop_and_shorten(candidates)
 
 
-def unpolished(candidates: Candidates, moves: Moves | None = None) -> None:
+def unpolished(candidates: Candidates) -> None:
     """Leave the candidates as they were found."""
 
 

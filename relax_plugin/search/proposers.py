@@ -14,8 +14,9 @@ from relax_plugin.search.polish import undo
 from relax_plugin.search.state import Episodes, Observer, Ranker
 
 LEVELS = (1.0, 0.6, 0.3)  # shares of a feature's best gain: for each the nearest value that has so much of it is paired
-LEAST_LATER = 16  # features tried for further changes, at least,
+LEAST_LATER = 32  # features tried for further changes, at least,
 SHARE_LATER = 0.5  # and of all features
+CELLS = 24_000_000  # of candidate rows held at once
 MISSES = 2  # rows of each state that a further step may go on from
 UNDO_ROWS = 2_000  # model rows of a query, for undoing the changes of so many near rows one by one
 FIRST_UNDONE = 10  # near rows of a query whose changes are undone one by one, before all others
@@ -31,8 +32,51 @@ class Proposer(Protocol):
 
 
 @dataclass(frozen=True)
+class SingleChanges:
+    """Every single change of each query."""
+
+    moves: Moves
+    name: str = "greedy"
+
+    def propose(self, candidates: Candidates) -> None:
+        problem = candidates.problem
+        landed, new = self.moves.landed(problem)
+        base = Misses(problem.start, np.arange(len(problem)), problem.gap)
+        candidates.gain = self.ask(candidates, base, landed, new)
+
+    def ask(self, candidates: Candidates, base: Misses, landed: Floats, allowed: Booleans) -> Floats:
+        """Ask about every allowed change of each base, in pieces that fit in memory: what it gains (bases, moves)."""
+        gap, worth = np.full(landed.shape, np.inf), np.full(landed.shape, -np.inf)
+        rows, moves = np.nonzero(allowed)
+        size = max(1, CELLS // base.values.shape[1])
+        for first in range(0, len(rows), size):
+            row, move = rows[first : first + size], moves[first : first + size]
+            values, owner = self._changed(base, row, move, landed), base.owner[row]
+            before = None if candidates.problem.rules is None else base.values[row]  # a repair must not lead back to it
+            values, met, gap[row, move], _ = candidates.ask(values, owner, before)
+            worth[row, move] = np.where(met, -np.inf, -candidates.cost(values, owner, gap[row, move]))
+        self._note_misses(candidates, base, landed, worth, gap)
+        return np.asarray(base.gap[:, None] - gap)
+
+    def _changed(self, base: Misses, row: Integers, move: Integers, landed: Floats) -> Values:
+        return with_cells(base.values, row, self.moves.feature[move], landed[row, move])
+
+    def _note_misses(self, candidates: Candidates, base: Misses, landed: Floats, worth: Floats, gap: Floats) -> None:
+        """Of each base the best misses that change different features further."""
+        best, at = self.moves.best_of_features(worth)
+        features = np.argsort(-best, axis=1, kind="stable")[:, :MISSES]
+        row, place = np.nonzero(np.isfinite(np.take_along_axis(best, features, axis=1)))
+        move = at[row, features[row, place]]
+        values, owner = self._changed(base, row, move, landed), base.owner[row]
+        values = candidates.problem.mended(values, owner, base.values[row])
+        candidates.note_misses(values, owner, gap[row, move])
+
+
+@dataclass(frozen=True)
 class GreedyChanges:
     """Every single change of each query, then further ones on top of the rows that came nearest to the goal.
+
+    Single changes that the proposers before have asked about already, of the same moves, are not asked about again.
 
     Parameters
     ----------
@@ -45,11 +89,11 @@ class GreedyChanges:
     width : int
         Rows of each query that a step goes on from.
     every_feature : bool
-        Whether further changes are tried of all features, and not only of those that gain most by themselves.
+        Whether further changes are tried of all features of wide tables, and not only of those that gain most.
     """
 
     moves: Moves
-    pairs: int = 48
+    pairs: int = 0
     strong: int = 10
     width: int = 1
     every_feature: bool = False
@@ -58,62 +102,26 @@ class GreedyChanges:
     @classmethod
     def plain(cls, moves: Moves) -> "GreedyChanges":
         """Greedy search and nothing else: the best change of all at each step."""
-        return cls(moves, pairs=0, every_feature=True)
+        return cls(moves, every_feature=True)
 
     def propose(self, candidates: Candidates) -> None:
-        problem = candidates.problem
-        everyone = np.arange(len(problem))
-        landed, new = self.moves.landed(problem)
-        base = Misses(problem.start, everyone, problem.gap)
-        gain = candidates.gain = self._step(candidates, base, landed, new)
-        if not problem.goal.blackbox.has_scores:
+        problem, singly = candidates.problem, SingleChanges(self.moves)
+        if candidates.gain is None:
+            singly.propose(candidates)
+        assert candidates.gain is not None
+        if not problem.goal.blackbox.has_scores or not candidates.open(2).any():
             return  # labels alone do not tell which miss is nearer
-        later = self._later(gain)
+        base, gain = Misses(problem.start, np.arange(len(problem)), problem.gap), candidates.gain
+        landed, new = self.moves.landed(problem)
+        new &= self._later(gain)
         for changes in range(1, problem.max_changes):
             if self.pairs and changes % 2:
                 self._pairs(candidates, base, gain, landed, changes + 1)
             base = candidates.bases(changes, self.width)
             if len(base.owner) == 0:
                 continue
-            allowed = new[base.owner] & later[base.owner]
-            allowed &= (base.values == problem.start[base.owner])[:, self.moves.feature]
-            gain = self._step(candidates, base, landed[base.owner], allowed)
-
-    def _step(self, candidates: Candidates, base: Misses, landed: Floats, allowed: Booleans) -> Floats:
-        """Ask about every allowed change of each base: what it gains (bases, moves)."""
-        row, move = np.nonzero(allowed)
-        owner, feature = base.owner[row], self.moves.feature[move]
-        values = with_cells(base.values, row, feature, landed[row, move])
-        before = None if candidates.problem.rules is None else base.values[row]  # that a repair must not lead back to
-        values, met, gap, _ = candidates.ask(values, owner, before)
-        gain = np.full(landed.shape, -np.inf)
-        gain[row, move] = base.gap[row] - gap
-        worth = np.full(landed.shape, -np.inf)
-        worth[row, move] = np.where(met, -np.inf, -candidates.cost(values, owner, gap))
-        self._note_misses(candidates, base, worth, gap, values, row, move)
-        return gain
-
-    def _note_misses(
-        self,
-        candidates: Candidates,
-        base: Misses,
-        worth: Floats,
-        gap: Floats,
-        values: Values,
-        row: Integers,
-        move: Integers,
-    ) -> None:
-        """Of each base the best misses that change different features further."""
-        best, at = self.moves.best_of_features(worth)
-        features = np.argsort(-best, axis=1, kind="stable")[:, :MISSES]
-        states = np.repeat(np.arange(len(best)), features.shape[1])
-        chosen = np.take_along_axis(best, features, axis=1).ravel()
-        moves = np.take_along_axis(at, features, axis=1).ravel()
-        some = np.isfinite(chosen)
-        asked = np.full(worth.shape, -1)
-        asked[row, move] = np.arange(len(row))
-        states, place = states[some], asked[states[some], moves[some]]
-        candidates.note_misses(values[place], base.owner[states], gap[place])
+            unchanged = (base.values == problem.start[base.owner])[:, self.moves.feature]
+            gain = singly.ask(candidates, base, landed[base.owner], new[base.owner] & unchanged)
 
     def _later(self, gain: Floats) -> Booleans:
         """Which moves are tried for further changes (queries, moves): of the features that gain most by themselves."""
@@ -218,7 +226,7 @@ class RankedChanges:
 class NearRows:
     """Near training rows of the goal: their most important cells are taken over, one to as many as may change.
 
-    What matters is told twice: by what is lost where a cell alone is put back, and by what it gains by itself. With
+    What matters is told by what a cell gains by itself, and, where it is `put_back` alone, by what is then lost. With
     `undone` the changes of further near rows are undone one by one, for queries that are still unsolved.
     """
 
@@ -226,6 +234,7 @@ class NearRows:
     moves: Moves
     count: int = 8
     undone: int = 0
+    put_back: bool = True
     name: str = "near row"
 
     def propose(self, candidates: Candidates) -> None:
@@ -257,14 +266,13 @@ class NearRows:
 
     def _take_over(self, candidates: Candidates, near: Values, owner: Integers) -> None:
         start = candidates.problem.start[owner]
-        changed = near != start
-        row, feature = np.nonzero(changed)
-        lost = np.full(near.shape, -np.inf)
-        without = with_cells(near, row, feature, start[row, feature])
-        lost[row, feature] = candidates.ask(without, owner[row]).gap
-        worths = [lost]
+        changed, worths = near != start, []
+        if self.put_back or candidates.gain is None:
+            worths.append(self._lost_without(candidates, near, owner))
         if candidates.gain is not None:
-            worths.append(self._gain_alone(candidates.gain[owner], near))
+            alone, (features, move) = np.zeros(near.shape), self.moves.nearest(near)
+            alone[:, features] = np.take_along_axis(candidates.gain[owner], move, axis=1)
+            worths.append(np.where(np.isfinite(alone), alone, 0.0))
         most = np.minimum(changed.sum(axis=1), np.minimum(candidates.fewest[owner], candidates.problem.max_changes))
         row, count = np.nonzero(np.arange(1, candidates.problem.max_changes + 1) <= most[:, None])
         tried = []
@@ -275,20 +283,16 @@ class NearRows:
         owners, starts = (np.concatenate([part[row]] * len(worths)) for part in (owner, start))
         candidates.ask(np.concatenate(tried), owners, starts)
 
-    def _gain_alone(self, gain: Floats, near: Values) -> Floats:
-        """What each cell of the rows gains by itself (rows, features): as the nearest value that was tried."""
-        alone = np.zeros(near.shape)
-        for j in np.unique(self.moves.feature):
-            moves = np.flatnonzero(self.moves.feature == j)
-            value = self.moves.value[moves]
-            inner = np.where(np.isfinite(value), value, np.nan)
-            middle = 0.5 * (inner[1:] + inner[:-1])
-            middle = np.where(np.isnan(middle), np.where(np.isnan(inner[1:]), inner[:-1], inner[1:]), middle)
-            place = (
-                np.searchsorted(np.maximum.accumulate(middle), near[:, j]) if len(middle) else np.zeros(len(near), int)
-            )
-            alone[:, j] = gain[np.arange(len(near)), moves[place]]
-        return np.where(np.isfinite(alone), alone, 0.0)
+    def _lost_without(self, candidates: Candidates, near: Values, owner: Integers) -> Floats:
+        """How far from the goal the rows are where one cell alone is put back (rows, features)."""
+        lost, start = np.full(near.shape, -np.inf), candidates.problem.start[owner]
+        rows, features = np.nonzero(near != start)
+        size = max(1, CELLS // near.shape[1])
+        for first in range(0, len(rows), size):
+            row, feature = rows[first : first + size], features[first : first + size]
+            without = with_cells(near, row, feature, start[row, feature])
+            lost[row, feature] = candidates.ask(without, owner[row]).gap
+        return lost
 
     def _undo(self, candidates: Candidates, near: Values, owner: Integers) -> None:
         """Undo the changes of rows one by one, each time the one that is needed least."""

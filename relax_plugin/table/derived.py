@@ -10,7 +10,7 @@ import pandas as pd
 from relax_plugin.arrays import Booleans, Floats
 from relax_plugin.errors import ConstraintError, UnknownNameError, did_you_mean
 from relax_plugin.parameters import real_number
-from relax_plugin.rules.binding import Kind
+from relax_plugin.rules.language import Kind
 from relax_plugin.rules.rule import BoundFormula, Formula
 from relax_plugin.table.columns import as_integers
 from relax_plugin.table.tables import numbers_of

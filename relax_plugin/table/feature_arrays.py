@@ -9,8 +9,8 @@ import pandas as pd
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.cached import cached_property
 from relax_plugin.limits import Grid
-from relax_plugin.rules.binding import Kind
 from relax_plugin.rules.expression import ROUNDING
+from relax_plugin.rules.language import Kind
 from relax_plugin.rules.rule import Rule
 from relax_plugin.table.cells import Cells
 from relax_plugin.table.columns import Feature, decimals_of, float_bytes
@@ -108,6 +108,14 @@ class FeatureArrays:
         for j in features[self.is_categorical[features]]:
             parts.append(values[:, j, None] == np.arange(len(self.features[j].categories)))
         return np.concatenate(parts, axis=1, dtype=np.float64)
+
+    def encoded(self, values: Values, features: Integers | None = None) -> Values:
+        """`one_hot`, in which a missing number counts as the mean: its code would make an outlier of its row.
+
+        So does an infinite number, which a detector or a neighbour search would refuse.
+        """
+        known = np.where(values == self.missing_codes, self.mean, values)
+        return np.nan_to_num(self.one_hot(known, features), nan=0.0, posinf=0.0, neginf=0.0)
 
     def numbers(self, values: Values) -> Values:
         """The values, NaN where one is missing; categories, if these are numbers, in place of their positions."""

@@ -1,4 +1,4 @@
-"""One-hot groups: several columns of the user's that are one feature, read, written, and found."""
+"""One-hot groups: several columns of the user's that are one feature, named or found."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from os.path import commonprefix
@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from relax_plugin.arrays import Array, Booleans, Floats
 from relax_plugin.errors import ConstraintError, UnknownNameError, did_you_mean
 from relax_plugin.table.columns import Feature
-from relax_plugin.table.vocabulary import Foreign, Group
+from relax_plugin.table.kinds import one_hot_cells
 
 NONE = "(none)"  # the category of rows in which no column of a group is set
 LEAST_COLUMNS = 2  # of a group that is found, or warned of
@@ -19,8 +18,8 @@ SEPARATORS = "_=:.- "  # between the name of a group and that of a category, as 
 
 def group_feature(name: Hashable, frame: pd.DataFrame, columns: Sequence[Hashable]) -> Feature:
     """The feature that a group of columns is."""
-    cells, which = _read(frame, columns)
-    wrong = ~which
+    cells, sound = one_hot_cells(frame, columns)
+    wrong = ~sound
     if wrong.any():
         row = int(np.argmax(wrong))
         told = ", ".join(f"{column!r} is {frame[column].iloc[row]!r}" for column in columns)
@@ -44,37 +43,6 @@ def group_feature(name: Hashable, frame: pd.DataFrame, columns: Sequence[Hashabl
         columns=tuple(columns),
         dtypes=tuple(frame[column].dtype for column in columns),
     )
-
-
-def codes_of_group(feature: Feature, frame: pd.DataFrame, foreign: Foreign) -> tuple[Floats, Foreign]:
-    """Which category each row has; what is none of them is foreign."""
-    cells, sound = _read(frame, feature.columns)
-    codes = cells.argmax(axis=1).astype(np.float64)
-    none = sound & (cells.sum(axis=1) == 0)
-    codes[none] = len(feature.columns)
-    odd = ~sound | (none & (len(feature.categories) == len(feature.columns)))
-    if odd.any():
-        own = [frame[column].array for column in feature.columns]
-        rows = np.flatnonzero(odd)
-        places, foreign = foreign.and_these(Group(column[row] for column in own) for row in rows)
-        codes[rows] = len(feature.categories) + places
-    return codes, foreign
-
-
-def columns_of_group(feature: Feature, codes: Floats, foreign: Foreign) -> dict[Hashable, "pd.Series[Any]"]:
-    """The columns of a group with these categories."""
-    known = codes < len(feature.categories)
-    made: dict[Hashable, pd.Series[Any]] = {}
-    for place, (column, dtype) in enumerate(zip(feature.columns, feature.dtypes, strict=True)):
-        cells = pd.Series((codes == place).astype(np.int64)).astype(dtype)
-        if not known.all():
-            objects = cells.astype(object)
-            rows = np.flatnonzero(~known)
-            odd = [foreign.cells[int(codes[row]) - len(feature.categories)][place] for row in rows]
-            objects.iloc[rows] = pd.Series(odd, index=rows, dtype=object)
-            cells = objects.infer_objects()
-        made[column] = cells
-    return made
 
 
 def read_groups(groups: Any, frame: pd.DataFrame) -> dict[Hashable, list[Hashable]]:
@@ -142,13 +110,3 @@ def _is_zero_or_one(column: "pd.Series[Any]") -> bool:
     if pd.api.types.is_complex_dtype(dtype) or isinstance(dtype, pd.SparseDtype) or column.isna().any():
         return False
     return bool(column.isin((0, 1)).all())
-
-
-def _read(frame: pd.DataFrame, columns: Sequence[Hashable]) -> tuple[Array, Booleans]:
-    """The cells as numbers, 0 where there is none; and whether a row's are 0 and 1, with one 1 at most."""
-    numbers = [
-        pd.to_numeric(frame[column], errors="coerce").to_numpy(np.float64, na_value=np.nan) for column in columns
-    ]
-    cells = np.column_stack(numbers)
-    sound = ((cells == 0) | (cells == 1)).all(axis=1) & (cells.sum(axis=1) <= 1)
-    return np.nan_to_num(cells), np.asarray(sound)

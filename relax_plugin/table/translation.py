@@ -9,19 +9,10 @@ import pandas as pd
 
 from relax_plugin.arrays import Array, Booleans, Floats, Values
 from relax_plugin.cached import cached_property, state_without_cached
-from relax_plugin.errors import ColumnError, InputError, did_you_mean
+from relax_plugin.errors import ColumnError, did_you_mean
 from relax_plugin.table.columns import Feature
-from relax_plugin.table.conversion import (
-    categories_as_values,
-    column_of,
-    columns_by_dtype,
-    in_dtype,
-    numbers_as_values,
-    plain_numbers,
-    refuse_category,
-)
-from relax_plugin.table.feature_arrays import NOTHING_FOREIGN, FeatureArrays
-from relax_plugin.table.one_hot import codes_of_group, columns_of_group
+from relax_plugin.table.feature_arrays import FeatureArrays
+from relax_plugin.table.kinds import Columns, Kind, columns_by_dtype, in_dtype, plain_numbers
 from relax_plugin.table.tables import (
     Rows,
     array_with_cells,
@@ -76,9 +67,7 @@ class Translation(FeatureArrays):
         for j in foreign:
             feature = self.features[j]
             row = int(np.argmax(values[:, j] >= len(feature.categories) + len(self._foreign(j).cells)))
-            if feature.columns:
-                raise InputError(f"the columns of group {feature.name!r} are no one-hot code in row {row}.")
-            refuse_category(feature, frame[feature.name], row)
+            raise self._kinds[j].refuse(frame, row)
         return values
 
     def _read(self, frame: pd.DataFrame) -> tuple[Values, dict[int, Foreign]]:
@@ -87,20 +76,10 @@ class Translation(FeatureArrays):
             if numbers is not None:
                 return numbers, {}
         values, more = np.empty((len(frame), len(self)), dtype=np.float64), {}
-        for j, feature in enumerate(self.features):
-            foreign = self._foreign(j)
-            if feature.columns:
-                values[:, j], known = codes_of_group(feature, frame, foreign)
-                if len(known.cells) > len(foreign.cells):
-                    more[j] = known
-            elif feature.kind == "categorical":
-                column = frame[feature.name]
-                values[:, j], rows = categories_as_values(feature, column, self._places[j], foreign)
-                if len(rows):
-                    places, more[j] = foreign.and_these(column.iloc[rows].tolist())
-                    values[rows, j] = len(feature.categories) + places
-            else:
-                values[:, j] = numbers_as_values(feature, frame[feature.name])
+        for j, kind in enumerate(self._kinds):
+            values[:, j], known = kind.read(frame)
+            if len(known.cells) > len(kind.foreign.cells):
+                more[j] = known
         return values, more
 
     def _warn_of_unseen(self, frame: pd.DataFrame, j: int, codes: Floats, foreign: Foreign) -> None:
@@ -121,11 +100,8 @@ class Translation(FeatureArrays):
         return self.standardise(self.values(X))
 
     @cached_property
-    def _places(self) -> list[dict[Any, int]]:
-        return [
-            {category: place for place, category in enumerate(f.categories[: len(f.categories) - f.vanishable])}
-            for f in self.features
-        ]
+    def _kinds(self) -> list[Kind]:
+        return [Kind.of(feature, self._foreign(j)) for j, feature in enumerate(self.features)]
 
     # Values -> the user's rows.
 
@@ -179,17 +155,16 @@ class Translation(FeatureArrays):
         moved = values != start
         if self.is_plain:
             some = np.flatnonzero(moved.any(axis=0))
-            return moved, {int(j): self._column(int(j), values[moved[:, j], j]) for j in some}
+            return moved, {int(j): self._kinds[j].write(values[moved[:, j], j])[self.names[j]] for j in some}
         place = {name: at for at, name in enumerate(self.columns)}
         changed, new = np.zeros((len(values), len(self.columns)), dtype=bool), {}
         for j in np.flatnonzero(moved.any(axis=0)):
-            feature, codes = self.features[j], values[moved[:, j], j]
-            if not feature.columns:
-                changed[:, place[feature.name]] = moved[:, j]
-                new[place[feature.name]] = self._column(int(j), codes)
+            name, written = self.names[j], self._kinds[j].write(values[moved[:, j], j])
+            if not self.features[j].columns:
+                changed[:, place[name]], new[place[name]] = moved[:, j], written[name]
                 continue
-            before = columns_of_group(feature, start[moved[:, j], j], self._foreign(j))
-            for name, after in columns_of_group(feature, codes, self._foreign(j)).items():
+            before = self._kinds[j].write(start[moved[:, j], j])
+            for name, after in written.items():
                 pairs = zip(after.tolist(), before[name].tolist(), strict=True)
                 other = np.array([is_missing(old) or new_cell != old for new_cell, old in pairs], dtype=bool)
                 rows = np.flatnonzero(moved[:, j])[other]  # of a group only two columns change
@@ -215,33 +190,12 @@ class Translation(FeatureArrays):
         frame = pd.DataFrame({name: own if own.dtype == object else own.array for name, own in columns.items()})
         return frame if self.container == "frame" else as_array(frame, np.dtype(self.array_dtype))
 
-    def _columns_of(self, values: Values) -> dict[Hashable, "pd.Series[Any]"]:
-        made: dict[Hashable, pd.Series[Any]] = {}
+    def _columns_of(self, values: Values) -> Columns:
         cells = self.cells(values)
-        for one in self.derived:
-            made[one.name] = one.column(cells)
-        for j, feature in enumerate(self.features):
-            if feature.columns:
-                made |= columns_of_group(feature, values[:, j], self._foreign(j))
-            else:
-                made[feature.name] = self._column(j, values[:, j])
+        made = {one.name: one.column(cells) for one in self.derived}
+        for j, kind in enumerate(self._kinds):
+            made |= kind.write(values[:, j])
         return {name: made[name] for name in self.columns}
-
-    def _column(self, j: int, values: Floats) -> "pd.Series[Any]":
-        cells = self._category_cells[j]
-        if cells is None or (values >= len(cells)).any():
-            return column_of(self.features[j], values, self._foreign(j))
-        column: pd.Series[Any] = pd.Series(cells.take(values.astype(np.int64)), dtype=cells.dtype)
-        return column
-
-    @cached_property
-    def _category_cells(self) -> list[Any]:
-        """All categories of each feature in its dtype; None of numbers, and where cells need a closer look."""
-        plain = [f.kind == "categorical" and not (f.carried or f.columns or f.vanishable) for f in self.features]
-        return [
-            column_of(f, np.arange(len(f.categories), dtype=np.float64), NOTHING_FOREIGN).array if own else None
-            for f, own in zip(self.features, plain, strict=True)
-        ]
 
     def columns_of(self, values: Values, names: Iterable[Hashable]) -> pd.DataFrame:
         """Some columns of rows, in the dtypes of the training rows; a one-hot group by its name is its category."""

@@ -4,7 +4,6 @@ Nothing here imports either library: a model of theirs is read through its own m
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats
 from relax_plugin.trees.ensemble import Decision, Tree, Trees, as_float64_threshold, last_where, sigmoid
-from relax_plugin.trees.reading import Reading, Unreadable, as_codes, refuse_altered
+from relax_plugin.trees.reading import Reading, Unreadable, as_codes, nested_nodes, refuse_altered
 
 WRITTEN_INFINITY = 1e300  # as LightGBM writes the threshold that parts the missing from all numbers
 TINY = float(np.float32(1e-35))  # LightGBM takes numbers up to this for 0
@@ -136,12 +135,10 @@ def read_lightgbm(model: Any) -> Reading:
 
 
 def _lightgbm_tree(root: Any, output: int, outputs: int) -> Tree:
-    nodes = list(_lightgbm_nodes(root))
-    children = np.full((2, len(nodes)), -1)
+    nodes, children = nested_nodes(root, ("left_child", "right_child"))
     feature, threshold = np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes))
     scores, missing_left = np.zeros((len(nodes), outputs)), np.zeros(len(nodes), dtype=bool)
     sets: dict[int, Booleans] = {}
-    position = {id(node): index for index, node in enumerate(nodes)}
     for index, node in enumerate(nodes):
         if "leaf_value" in node:
             if "leaf_coeff" in node:
@@ -149,7 +146,6 @@ def _lightgbm_tree(root: Any, output: int, outputs: int) -> Tree:
             scores[index, output] = node["leaf_value"]
             continue
         feature[index] = node["split_feature"]
-        children[:, index] = position[id(node["left_child"])], position[id(node["right_child"])]
         if node["decision_type"] == "==":  # the categories listed go left, all else right
             listed = [int(code) for code in str(node["threshold"]).split("||")]
             sets[index] = np.isin(np.arange(max(listed) + 1), listed)
@@ -164,14 +160,6 @@ def _lightgbm_tree(root: Any, output: int, outputs: int) -> Tree:
     near = np.abs(threshold) <= TINY
     threshold = np.where(near, np.where(threshold >= 0, TINY, np.nextafter(-TINY, -1.0)), threshold)
     return Tree(feature, threshold, children[0], children[1], scores, missing_left, sets)
-
-
-def _lightgbm_nodes(root: Any) -> Iterator[Any]:
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting.extend(node[side] for side in ("right_child", "left_child") if side in node)
 
 
 def _half(dtype: Any, slope: float) -> float:

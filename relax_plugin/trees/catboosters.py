@@ -5,7 +5,7 @@ training labels, which no reading of the trees can repeat; a model with these sa
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +16,7 @@ import pandas as pd
 
 from relax_plugin.arrays import Floats
 from relax_plugin.trees.ensemble import Decision, Tree, Trees, as_float64_threshold
-from relax_plugin.trees.reading import Reading, Source, Unreadable
+from relax_plugin.trees.reading import Reading, Source, Unreadable, nested_nodes
 
 NUMBERS = ("RMSE", "MAE", "MAPE", "Quantile", "Huber", "Expectile", "LogCosh", "Lq")  # raw scores are the numbers
 AT_LEAST_HALF = 0.5  # the probability from which on its predict says the second class, unless it was told another
@@ -134,9 +134,8 @@ def _oblivious_tree(tree: Mapping[str, Any], outputs: int, tests: _Tests) -> Tre
 
 def _grown_tree(root: Mapping[str, Any], outputs: int, tests: _Tests) -> Tree:
     """A tree whose nodes have tests of their own (grow_policy Depthwise and Lossguide)."""
-    nodes = list(_nodes(root))
-    place = {id(node): index for index, node in enumerate(nodes)}
-    children, scores = np.full((2, len(nodes)), -1), np.zeros((len(nodes), outputs))
+    nodes, children = nested_nodes(root, ("left", "right"))
+    scores = np.zeros((len(nodes), outputs))
     column, threshold = np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes))
     missing_left = np.zeros(len(nodes), dtype=bool)
     for index, node in enumerate(nodes):
@@ -146,16 +145,7 @@ def _grown_tree(root: Mapping[str, Any], outputs: int, tests: _Tests) -> Tree:
         if node["split"]["split_type"] == "OneHotFeature":
             raise Unreadable("it reads categories of CatBoost in oblivious trees only, and these grow otherwise")
         column[index], threshold[index], missing_left[index] = tests.read(node["split"])
-        children[:, index] = place[id(node["left"])], place[id(node["right"])]
     return Tree(column, threshold, children[0], children[1], scores, missing_left)
-
-
-def _nodes(root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting.extend(node[side] for side in ("right", "left") if side in node)
 
 
 class _Matrix:

@@ -4,7 +4,7 @@ No method can do better, so that a benchmark can say how far each is from the op
 the proof that none with fewer changes exists.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import comb
 from typing import Any
@@ -25,7 +25,7 @@ from relax_plugin.trees.cells import Cells
 from relax_plugin.trees.ensemble import Trees
 from relax_plugin.trees.missing import gaps, trees_for, vanishing, with_gaps_kept
 from relax_plugin.trees.proving import answer_of, other_answers, proving_trees
-from relax_plugin.trees.subset_grid import CHUNK_CELLS, SubsetGrid
+from relax_plugin.trees.subset_grid import CHUNK_CELLS, Met, SubsetGrid
 
 CLOSE = 1e-9  # relative difference of distances that is rounding
 
@@ -223,23 +223,15 @@ def _search(
     notes = np.full(len(values), "", dtype=object)
     notes[~already & ~hopeless & trees.unknown(values)] = "it has a category that is missing or unknown"
     pending = np.flatnonzero(~already & ~hopeless & (notes == ""))
-    pieces = []
-    for gap in gaps(trees, limits.take(pending), values[pending]):
-        mine = pending[gap.index]
-        seen = trees_for(trees, gap)
-        if seen is None:
-            notes[mine] = "too many of its missing numbers may be filled in"
+
+    def met(rows: Values, owner: Integers) -> Booleans:
+        part = goal.take(owner)
+        return part.met(_answer(trees, blackbox, space, part, rows))
+
+    for index, grid in subset_grids(trees, space, limits, values, pending, goal, met, most):
+        if grid is None:
+            notes[index] = "too many of its missing numbers may be filled in"
             continue
-        size = max(1, 16 * CHUNK_CELLS // max(1, seen.boxes[0].size, comb(len(space), most)))
-        pieces += [(seen, mine[first : first + size]) for first in range(0, len(mine), size)]
-    proved[notes != ""] = 0
-    for seen, index in pieces:
-        part, start, own = goal.take(index), values[index], limits.take(index)
-
-        def met(rows: Values, owner: Integers, part: BoundGoal = part) -> Booleans:
-            return part.take(owner).met(_answer(trees, blackbox, space, part, rows))
-
-        grid = SubsetGrid(Cells.of(seen, space, own, start), aim_at(seen, part), met, most)
         open_ = np.arange(len(index))
         for k in range(1, min(most, len(grid.movable)) + 1):
             solutions = grid.solve(k, open_)
@@ -250,7 +242,38 @@ def _search(
             distance[where] = space.distance(best[where], values[where])
             open_ = np.setdiff1d(open_, solved)
         possible[index[open_]] = len(grid.movable) > most
+    proved[notes != ""] = 0
     return Floor(changes, distance, best, proved, possible, notes)
+
+
+def subset_grids(
+    trees: Trees,
+    space: FeatureSpace,
+    limits: Limits,
+    values: Values,
+    pending: Integers,
+    goal: BoundGoal,
+    met: Met,
+    most: int,
+) -> Iterator[tuple[Integers, SubsetGrid | None]]:
+    """The grids of all sets of up to `most` features around pending queries, for some of these at a time.
+
+    None for queries of which too many missing numbers may be filled in.
+    """
+    for gap in gaps(trees, limits.take(pending), values[pending]):
+        mine = pending[gap.index]
+        seen = trees_for(trees, gap)
+        if seen is None:
+            yield mine, None
+            continue
+        size = max(1, 16 * CHUNK_CELLS // max(1, seen.boxes[0].size, comb(len(space), most)))
+        for index in (mine[first : first + size] for first in range(0, len(mine), size)):
+
+            def own_met(rows: Values, owner: Integers, index: Integers = index) -> Booleans:
+                return met(rows, index[owner])
+
+            cells = Cells.of(seen, space, limits.take(index), values[index])
+            yield index, SubsetGrid(cells, aim_at(seen, goal.take(index)), own_met, most)
 
 
 def _answer(trees: Trees, blackbox: BlackBox, space: FeatureSpace, goal: BoundGoal, values: Values) -> Answer:

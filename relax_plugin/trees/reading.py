@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from relax_plugin.arrays import Floats
+from relax_plugin.arrays import Floats, Integers
 from relax_plugin.proofs.exact import why_altered
 from relax_plugin.trees.ensemble import Trees
 
@@ -74,3 +74,15 @@ def as_codes(categories: dict[int, list[Any] | None]) -> Callable[[Any], Floats]
         return np.column_stack(columns)
 
     return matrix
+
+
+def nested_nodes(root: Any, sides: tuple[str, str]) -> tuple[list[Any], Integers]:
+    """The nodes of a tree of mappings, the root first, and the places of their children (2, nodes), -1 of leaves."""
+    nodes, waiting = [], [root]
+    while waiting:
+        node = waiting.pop()
+        nodes.append(node)
+        waiting.extend(node[side] for side in sides[::-1] if side in node)
+    place = {id(node): index for index, node in enumerate(nodes)}
+    children = [[place[id(node[side])] if side in node else -1 for node in nodes] for side in sides]
+    return nodes, np.array(children, dtype=np.int64)

@@ -5,13 +5,18 @@ under another host's name (which is how a page elsewhere would reach a server he
 """
 
 import asyncio
+import errno
 import json
 import logging
 import re
 import secrets
+import socket
+import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeVar
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -21,9 +26,68 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from relax_plugin.errors import InputError, ModelError, ReLAXError
 from relax_plugin.pages.html import script_data, template
-from relax_plugin.whatif.question import read_tab
+from relax_plugin.whatif.form import read_tab
 from relax_plugin.whatif.session import WhatIf
-from relax_plugin.whatif.waiting import TooSlowError, Waiting
+
+T = TypeVar("T")
+
+SIDE_BY_SIDE = 8  # questions that are answered at the same time
+
+
+class TooSlowError(ReLAXError):
+    """The model has not answered in time, or too many questions before this one are still open."""
+
+
+class Waiting:
+    """Answers questions in threads of their own, some at the same time, and waits for each `patience` seconds at most.
+
+    A thread cannot be stopped, so that a question that takes too long goes on in the background and keeps its place
+    until it is done. The threads do not keep the program from ending.
+    """
+
+    def __init__(self, patience: float, side_by_side: int = SIDE_BY_SIDE) -> None:
+        self.patience = patience
+        self.side_by_side = side_by_side
+        self._places = threading.BoundedSemaphore(side_by_side)
+
+    async def answer(self, function: Callable[..., T], *arguments: Any) -> T:
+        """What the function returns or raises, unless that takes too long."""
+        if not self._places.acquire(blocking=False):
+            raise TooSlowError(
+                f"{self.side_by_side} questions are still waiting for the model; ask again when some are answered."
+            )
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+
+        def settle(result: Any, error: BaseException | None) -> None:
+            if done.cancelled():
+                return
+            if error is None:
+                done.set_result(result)
+            else:
+                done.set_exception(error)
+
+        def work() -> None:
+            result, error = None, None
+            try:
+                result = function(*arguments)
+            except BaseException as raised:  # it is raised again where the answer is waited for
+                error = raised if isinstance(raised, Exception) else RuntimeError(f"{type(raised).__name__} {raised}")
+            finally:
+                self._places.release()
+            with suppress(RuntimeError):  # the server was stopped in the meantime: nobody waits any more
+                loop.call_soon_threadsafe(settle, result, error)
+
+        threading.Thread(target=work, name="what-if question", daemon=True).start()
+        try:
+            return await asyncio.wait_for(done, self.patience)
+        except TimeoutError as error:
+            if not done.cancelled():
+                raise
+            raise TooSlowError(
+                f"the model has not answered within {self.patience:g} seconds; this question is no longer waited for."
+            ) from error
+
 
 logger = logging.getLogger(__name__)
 
@@ -232,3 +296,63 @@ async def _gone(request: Request, error: Exception) -> Response:
 
 def _sentence(text: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
     return JSONResponse({"error": text[:1].upper() + text[1:]}, status_code=status, headers=headers)
+
+
+HOST = "127.0.0.1"
+LAST_SECONDS = 1  # for answers that are on their way when the server is stopped
+
+
+def listening(port: int) -> socket.socket:
+    """A socket of this machine alone; port 0 is any that is free."""
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a server that was just stopped is no hindrance
+        bound.bind((HOST, port))
+        bound.listen()  # on some systems only this tells that another program listens there
+    except OSError as error:
+        bound.close()
+        told = "is in use by another program" if error.errno == errno.EADDRINUSE else f"cannot be used: {error}"
+        raise InputError(f"port {port} {told}; give another with --port, or 0 for any that is free.") from error
+    return bound
+
+
+def address_of(bound: socket.socket, token: str) -> str:
+    """Where the page is."""
+    return f"http://{HOST}:{bound.getsockname()[1]}/{token}/"
+
+
+class _Server(uvicorn.Server):
+    """Says when it is ready."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self.ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready()
+
+
+def _is_no_farewell(record: logging.LogRecord) -> bool:
+    """Browsers keep connections open without asking anything; that they are cut off at the end is no error."""
+    return "timeout graceful shutdown exceeded" not in record.getMessage()
+
+
+def run(app: ASGIApp, bound: socket.socket, ready: Callable[[], None]) -> None:
+    """Serve until Ctrl-C, which is how it is meant to end; `ready` is called once the page can be opened."""
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,  # its lines would hold the token
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        timeout_graceful_shutdown=LAST_SECONDS,
+    )
+    logging.getLogger("uvicorn.error").addFilter(_is_no_farewell)
+    try:
+        _Server(config, ready).run(sockets=[bound])
+    except KeyboardInterrupt:  # uvicorn ends in order and then raises the signal again
+        return
+    finally:
+        bound.close()

@@ -1,9 +1,13 @@
-"""WhatIf: a fitted explainer and rows to ask it about, one question of a browser at a time."""
+"""WhatIf: a fitted explainer and rows to ask it about, one question of a browser at a time; and what was tried."""
 
+import json
+import threading
 import time
 import warnings
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -14,15 +18,133 @@ from relax_plugin.base import CounterfactualExplainer, fitted
 from relax_plugin.blackbox import ONE_AT_A_TIME, Answer, BlackBox
 from relax_plugin.cached import cached_property
 from relax_plugin.errors import InputError
+from relax_plugin.evaluation.store import guarded
 from relax_plugin.features import FeatureSpace
-from relax_plugin.formatting import cell_label, feature_label, format_cell
+from relax_plugin.formatting import cell_label, feature_label, format_cell, format_labelled
 from relax_plugin.results import Counterfactuals
 from relax_plugin.rules.repair import RowRules
-from relax_plugin.whatif.answer import alternatives, card_html, plain_answer
-from relax_plugin.whatif.form import Form, brief_cell, distinct_texts
-from relax_plugin.whatif.history import ASKED, TRIED, History
+from relax_plugin.whatif.form import (
+    PLAUSIBLE,
+    Form,
+    Question,
+    brief_cell,
+    distinct_texts,
+    read_question,
+    read_row,
+    read_tab,
+)
 from relax_plugin.whatif.python_text import question_text
-from relax_plugin.whatif.question import PLAUSIBLE, Question, read_question, read_row, read_tab
+
+MOST_TABS = 50  # the one that was quiet longest is forgotten
+MOST_ENTRIES = 500  # of a tab; the oldest are forgotten
+
+ASKED, TRIED = "asked", "tried"  # for alternatives, or by hand
+COLUMNS = ("number", "time", "kind", "row", "edited", "question", "alternative", "changes", "before", "after",
+           "probability", "status")  # fmt: skip
+
+
+@dataclass
+class History:
+    """What each tab tried. Several threads may write at once."""
+
+    tabs: OrderedDict[str, list[dict[str, Any]]] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def add(self, tab: str, kind: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep what was tried; of values that are moved one after the other by hand, only the last state."""
+        with self._lock:
+            entries = self.tabs.setdefault(tab, [])
+            self.tabs.move_to_end(tab)
+            last = entries[-1] if entries else None
+            moved_on = kind == TRIED and last is not None and last["kind"] == TRIED and last["row"] == entry["row"]
+            number = 1 if last is None else last["number"] + (0 if moved_on else 1)
+            if moved_on:
+                entries.pop()
+            told = {"number": number, "time": datetime.now().astimezone().isoformat(timespec="seconds"), "kind": kind}
+            entries.append(told | dict(entry))
+            del entries[:-MOST_ENTRIES]
+            while len(self.tabs) > MOST_TABS:
+                self.tabs.popitem(last=False)
+            return entries[-1]
+
+    def of(self, tab: str) -> list[dict[str, Any]]:
+        """What a tab tried, oldest first."""
+        with self._lock:
+            return list(self.tabs.get(tab, ()))
+
+    def json(self, tab: str) -> str:
+        """All of it, with the Python of each question."""
+        return json.dumps(self.of(tab), indent=1, ensure_ascii=False, allow_nan=False)
+
+    def csv(self, tab: str) -> str:
+        """A line for each alternative, for a spreadsheet; texts that it would take for formulas have an apostrophe."""
+        lines = [line for entry in self.of(tab) for line in _lines(entry)]
+        table, _ = guarded(pd.DataFrame(lines, columns=list(COLUMNS), dtype=object))
+        return table.to_csv(index=False)
+
+
+def _lines(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    common = {
+        "number": entry["number"],
+        "time": entry["time"],
+        "kind": entry["kind"],
+        "row": entry["row"],
+        "edited": "; ".join(f"{name} = {cell}" for name, cell in entry["edited"].items()),
+        "before": entry["before"]["answer"],
+    }
+    if entry["kind"] == TRIED:
+        after = entry["after"]
+        return [common | {"after": after["answer"], "probability": after["probability"], "status": ""}]
+    return [
+        common
+        | {
+            "question": entry["question"],
+            "alternative": place,
+            "changes": "; ".join(f"{one['label']}: {one['from_label']} → {one['to_label']}" for one in slot["changes"]),
+            "after": slot["answer"],
+            "probability": None if slot["probability"] is None else slot["probability"]["after"],
+            "status": slot["status"],
+        }
+        for place, slot in enumerate(entry["alternatives"], start=1)
+    ]
+
+
+def plain_answer(box: BlackBox, answer: Answer) -> dict[str, Any]:
+    """The model's answer to one row: in words, as a number of a regressor, and with what probability."""
+    label = box.labels(answer.output)[0]
+    told: dict[str, Any] = {"answer": format_cell(label), "probability": None, "number": None, "probabilities": None}
+    if box.task == "regression":
+        return told | {"number": float(label)}
+    if not box.has_probabilities or answer.scores is None or box.classes is None:
+        return told
+    chances = [float(chance) for chance in answer.scores[0]]
+    position = int(answer.output[0])
+    each = [
+        {"answer": format_cell(one), "probability": p} for one, p in zip(box.classes.tolist(), chances, strict=True)
+    ]
+    return told | {"probability": chances[position] if position >= 0 else None, "probabilities": each}
+
+
+def alternatives(found: Counterfactuals, form: Form) -> list[dict[str, Any]]:
+    """The counterfactuals of the only query as plain data; each change with the cell that the form has for it."""
+    (record,) = found.to_dict()["queries"]
+    told: list[dict[str, Any]] = record["counterfactuals"]
+    row, labels = found.space.frame(found.queries), found.space.labels
+    for slot, one in enumerate(told):
+        cells = form.cells(found.space, found.values[0, [slot]], row)
+        for change in one["changes"]:
+            change["cell"] = cells[str(change["feature"])]["cell"]
+            for end in ("from", "to"):  # as the card has them: 950, not 950.0
+                change[f"{end}_label"] = format_labelled(labels, change["feature"], change[end])
+        if not one["found"]:
+            one["answer"] = None  # of the closest attempt, which is none
+    return told
+
+
+def card_html(found: Counterfactuals) -> str:
+    """The card of the only query, with its styles."""
+    return found.card(0)._repr_html_()
+
 
 MOST_LISTED = 20  # rows that a search shows
 TOLD_CELLS = 4  # of each of them

@@ -19,7 +19,7 @@ from benchmarks.reproduction.covid.study import FREE, METHODS, Settings, combine
 from relax_plugin import datasets
 from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.datasets import covid
-from relax_plugin.pages.svg import inline
+from relax_plugin.pages.html import inline
 
 SMALL = Settings(
     grids={"SVM": {"model__C": [1.0]}, "XGBoost": {"model__max_depth": [2], "model__learning_rate": [0.1, 0.3]}},

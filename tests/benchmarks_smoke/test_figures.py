@@ -12,11 +12,11 @@ from benchmarks.figures import measurements as measured
 from benchmarks.figures.figures import TABLES, stored
 from benchmarks.figures.outlier_table import COLUMNS as OUTLIER_COLUMNS
 from benchmarks.figures.whole_table import BROKEN, BRUTE_COLUMNS, SHARE_BREAKING
+from benchmarks.stored import write_table
 from relax_plugin.cli import main
 from relax_plugin.errors import SavedFileError
 from relax_plugin.evaluation.floor_table import COLUMNS as FLOOR_COLUMNS
 from relax_plugin.evaluation.plan import Plan
-from relax_plugin.evaluation.store import write_table
 
 
 def line(task: str, method: str, seed: int = 0, **numbers: float) -> dict[str, Any]:

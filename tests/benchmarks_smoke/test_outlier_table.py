@@ -8,8 +8,8 @@ from sklearn.neighbors import LocalOutlierFactor
 
 from benchmarks.figures.outlier_table import COLUMNS, delivered_rows, outliers_by_seed
 from relax_plugin import FeatureSpace
-from relax_plugin.evaluation.detectors import detector_of
 from relax_plugin.evaluation.tasks import Task
+from relax_plugin.evaluation.yardsticks import detector_of
 
 RNG = np.random.default_rng(0)
 TABLE = pd.DataFrame({"x": RNG.normal(size=120), "y": RNG.normal(size=120), "town": RNG.choice(["Bonn", "Rome"], 120)})

@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 from relax_plugin import Counterfactuals, FeatureSpace, Goal, make_explainer
 from relax_plugin.certificates.allowed import on_grid
 from relax_plugin.certificates.checking import check
-from relax_plugin.certificates.enumerated import thresholds_of
+from relax_plugin.certificates.proving import thresholds_of
 from relax_plugin.certificates.words import checksum
 from relax_plugin.errors import CertificateError
 from relax_plugin.trees.floor import certify

@@ -13,7 +13,7 @@ import pytest
 from reference.large_files import ENDINGS, PART_ROWS, PARTS, ROWS, command, read_parts, wait_for_notes, write_files
 
 from relax_plugin.cli import main
-from relax_plugin.commands.part_work import PartWork
+from relax_plugin.commands.explain_parts import PartWork
 
 HERE = ["--part-rows", "40", "--jobs", "1"]
 
@@ -144,5 +144,5 @@ def test_wrong_requests_are_refused(
 
 
 def test_the_work_on_a_part_is_code_that_other_processes_can_import() -> None:
-    assert PartWork.__module__ == "relax_plugin.commands.part_work"
+    assert PartWork.__module__ == "relax_plugin.commands.explain_parts"
     assert PARTS * PART_ROWS == ROWS

@@ -5,7 +5,7 @@ import pytest
 from reference.people_files import write_people
 
 from relax_plugin.cli import main
-from relax_plugin.commands import first_look
+from relax_plugin.commands import request
 
 ARGUMENTS = ["--model", "people.joblib", "--method", "greedy", "--target", "granted", "--id", "person"]
 
@@ -47,7 +47,7 @@ def test_a_file_that_is_no_parquet_is_refused(folder, capsys):
 @pytest.mark.parametrize("files", [["people.parquet"], ["people.csv", "--output", "out.parquet"]])
 def test_where_pyarrow_is_absent_the_extra_is_named(folder, capsys, monkeypatch, files):
     (folder / "people.parquet").write_bytes(b"PAR1")
-    monkeypatch.setattr(first_look, "find_spec", lambda name: None)
+    monkeypatch.setattr(request, "find_spec", lambda name: None)
     assert main(["explain", *files, *ARGUMENTS]) == 2
     err = capsys.readouterr().err
     assert "pip install 'relax-plugin[parquet]'" in err and "loading it runs" not in err

@@ -21,7 +21,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from relax_plugin.cli import main
 from relax_plugin.commands import serve
-from relax_plugin.whatif.server import listening
+from relax_plugin.whatif.app import listening
 
 LABELS = {"town": ["home town", {"Rome": "Roma", "Bonn": "Bonn", "Oslo": "Oslo"}]}
 
@@ -244,7 +244,7 @@ def test_a_browser_is_opened_if_there_is_a_display_or_it_is_asked_for(
     monkeypatch.setenv("DISPLAY", display)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setattr(serve.webbrowser, "open", addresses.append)
-    monkeypatch.setattr("relax_plugin.whatif.server.run", lambda app, bound, ready: ready())
+    monkeypatch.setattr("relax_plugin.whatif.app.run", lambda app, bound, ready: ready())
     named = ["train.csv", "--model", "model.joblib", "--target", "approved", "--method", "greedy", "--port", "0"]
     assert main(["serve", *named, *said]) == 0
     printed = re.search(r"http://\S+", capsys.readouterr().out)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from rich.cells import cell_len as displayed
 
 from relax_plugin.cli import main
 from relax_plugin.commands.output import print_summary, print_table
 from relax_plugin.commands.report import TABLES
-from relax_plugin.commands.text_table import displayed
 
 ROOT = Path(__file__).parents[2]
 LONG = "surrogate-search:max_queries=160,query_budget=1000,objective=sparse"
@@ -97,7 +97,7 @@ def test_a_table_has_a_line_for_each_group_and_no_number_of_its_rows(
     print_table(table.set_index(["task", "method"]), as_json=False, decimals=1)
     assert capsys.readouterr().out.splitlines() == [
         "method   L0  n",
-        "------  ---  -",
+        "--------------",
         "a",
         "  x     1.0  1",
         "  y       -  2",

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from relax_plugin import Counterfactuals, Goal, make_explainer
 from relax_plugin.asked import Asked
-from relax_plugin.pages.bars import Bars
+from relax_plugin.pages.card import Bars
 from relax_plugin.registry import name_of
 
 RNG = np.random.default_rng(0)

@@ -19,6 +19,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from relax_plugin import BlackBox, FeatureSpace, Goal, make_explainer
 from relax_plugin.errors import GoalError, InputError, ModelError, UnsupportedError
+from relax_plugin.trees.fingerprint import Fingerprint
 
 RNG = np.random.default_rng(7)
 NUMBERS = pd.DataFrame(RNG.normal(size=(120, 3)), columns=["a", "b", "c"])
@@ -548,3 +549,55 @@ def test_a_label_no_training_row_had_is_delivered_by_its_name():
     assert blackbox.labels(before.output).tolist() == ["a"] * 40
     assert blackbox.labels(after.output).tolist() == ["a", "new"]
     assert Goal.flip().bind(blackbox, before.take(np.array([0, 1]))).met(after).tolist() == [False, True]
+
+
+# Models that are altered, and rows that are none.
+
+
+def raises_on_nothing(rows: Any) -> Any:
+    if len(rows) == 0:
+        raise ValueError("found array with 0 sample(s)")
+    return probability(rows)
+
+
+@pytest.mark.parametrize("model", [raises_on_nothing, LogisticRegression().fit(NUMBERS, WORDS)])
+def test_no_rows_are_confirmed_without_a_question_to_the_model(model: Any) -> None:
+    box, _ = learned(model)
+    calls = box.calls
+    for answer in (box.confirm(NUMBERS[:0]), box.confirm(NUMBERS[:0], mark_refused=True), box.ask(np.empty((0, 3)))):
+        assert len(answer.output) == 0 and answer.scores is not None and answer.scores.shape == (0, 2)
+    assert box.calls == calls
+
+
+def refitted(model: Any) -> None:
+    model.fit(NUMBERS, WORDS[::-1])
+
+
+def grown(model: Any) -> None:
+    model.set_params(n_estimators=40, warm_start=True).fit(NUMBERS, WORDS[::-1])
+
+
+def one_tree_is_another(model: Any) -> None:
+    model.estimators_[3] = RandomForestClassifier(1, random_state=5).fit(NUMBERS, POSITIVE[::-1]).estimators_[0]
+
+
+@pytest.mark.parametrize("altered", [refitted, grown, one_tree_is_another])
+def test_trees_of_a_model_that_is_altered_later_answer_no_more(altered: Callable[[Any], None]) -> None:
+    model = RandomForestClassifier(20, random_state=0).fit(NUMBERS, WORDS)
+    space = FeatureSpace.infer(NUMBERS)
+    box = BlackBox(model, space, accelerate="auto")
+    box.learn(space.values(NUMBERS))
+    assert box.trees is not None and box.for_call().trees is box.trees
+    altered(model)
+    answer = box.over(space).ask(space.values(NUMBERS[:20]))
+    assert answer.scores == pytest.approx(model.predict_proba(NUMBERS[:20]))
+
+
+def test_a_booster_that_is_trained_on_is_another_model() -> None:
+    rows = xgboost.DMatrix(NUMBERS, POSITIVE)
+    booster = xgboost.train({"objective": "binary:logistic"}, rows, 3)
+    read = Fingerprint(booster)
+    booster.predict(rows)
+    assert not read.altered()
+    booster.update(rows, 3)
+    assert read.altered()

@@ -220,7 +220,7 @@ def held_elsewhere(lock, check):
 def locks():
     from relax_plugin import blackbox, books, readers
     from relax_plugin.baselines import common, dice
-    from relax_plugin.distributed import shipped
+    from relax_plugin.distributed import places
     from relax_plugin.surrogate import layers
 
     return {
@@ -228,7 +228,7 @@ def locks():
         "blackbox": blackbox.ONE_AT_A_TIME,
         "readers": readers.SWITCHING,
         "layers": layers.CHANGING,
-        "shipped": shipped._unpacking,
+        "shipped": places._unpacking,
         "networks": common.COUNTING,
         "dice": dice.ONE_AT_A_TIME,
     }

@@ -12,8 +12,8 @@ from starlette.testclient import TestClient
 from relax_plugin import FeatureSpace, Goal, make_explainer
 from relax_plugin.errors import RefusedRowError
 from relax_plugin.evaluation.judge import judge
+from relax_plugin.evaluation.plan import Method, Unit
 from relax_plugin.evaluation.tasks import Task
-from relax_plugin.evaluation.units import Method, Unit
 from relax_plugin.networks.certified import certify
 from relax_plugin.whatif.app import what_if_app
 from relax_plugin.whatif.session import WhatIf

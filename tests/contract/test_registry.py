@@ -7,7 +7,7 @@ from relax_plugin import ReLAXConfig, list_explainers, make_explainer
 from relax_plugin.cli import main
 from relax_plugin.commands.request import method
 from relax_plugin.errors import InputError, UnknownNameError
-from relax_plugin.evaluation.units import Method
+from relax_plugin.evaluation.plan import Method
 from relax_plugin.registry import (
     check_name,
     check_options,

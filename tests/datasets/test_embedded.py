@@ -9,7 +9,8 @@ import pytest
 
 from relax_plugin import FeatureSpace, suggest_rules
 from relax_plugin.datasets import Dataset, load
-from relax_plugin.datasets.embedded import EDUCATION
+
+EDUCATION = load("adult").constraints["ordered"]["education"]
 
 MISSING = {"workclass": 1836, "occupation": 1843, "native-country": 583}  # as UCI counts them
 

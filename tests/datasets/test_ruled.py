@@ -6,7 +6,7 @@ import pytest
 
 from relax_plugin import FeatureSpace
 from relax_plugin.datasets import credit, load, simplex
-from relax_plugin.datasets.ruled import SHARES, with_dummies
+from relax_plugin.datasets.generators import SHARES, with_dummies
 from relax_plugin.errors import InputError
 
 

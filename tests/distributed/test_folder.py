@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from relax_plugin.distributed.folder import Folder, checksum, files_seen
+from relax_plugin.distributed.places import Folder, checksum, files_seen
 from relax_plugin.errors import InputError, SavedFileError
 
 ASKED = {"seed": 0, "tables": [["big.csv", 10, 1]]}

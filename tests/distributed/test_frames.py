@@ -16,8 +16,8 @@ from sklearn.tree import DecisionTreeClassifier
 from relax_plugin import FeatureSpace, Goal, make_explainer
 from relax_plugin.base import CounterfactualExplainer
 from relax_plugin.distributed import explain
-from relax_plugin.distributed.shipped import Shipped
-from relax_plugin.distributed.tables import all_slots, answer_dtype, settled
+from relax_plugin.distributed.frames import all_slots, answer_dtype, settled
+from relax_plugin.distributed.places import Shipped
 from relax_plugin.errors import ColumnError, GoalError, InputError, MissingExtraError, NotFittedError, SavedFileError
 
 ROWS = 60

@@ -9,10 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from relax_plugin.commands.rows import read_rows
-from relax_plugin.distributed.arrow_files import columns_with_gaps
-from relax_plugin.distributed.csv_files import cut_csv
-from relax_plugin.distributed.parts import Parts, table_files
-from relax_plugin.distributed.written import arrow_bytes, parquet_bytes
+from relax_plugin.distributed.parts import Parts, arrow_bytes, columns_with_gaps, cut_csv, parquet_bytes, table_files
 from relax_plugin.errors import ColumnError, InputError
 
 ROWS = 103

@@ -11,10 +11,8 @@ from reference.large_files import large_rows
 from sklearn.linear_model import LogisticRegression
 
 from relax_plugin import make_explainer
-from relax_plugin.distributed.folder import Note
 from relax_plugin.distributed.parts import Part
-from relax_plugin.distributed.places import MOST_BREAKS, in_processes, on_cluster
-from relax_plugin.distributed.shipped import Shipped
+from relax_plugin.distributed.places import MOST_BREAKS, Note, Shipped, in_processes, on_cluster
 from relax_plugin.errors import InputError
 
 PARTS = [Part(number, Path("table.csv"), number, 1) for number in range(6)]

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from relax_plugin.evaluation.detectors import SHARE, Encoding, outliers
+from relax_plugin.evaluation.yardsticks import SHARE, Encoding, outliers
 
 
 def test_numbers_are_standardised_gaps_are_average_and_categories_become_columns() -> None:

@@ -4,10 +4,11 @@ import pandas as pd
 import pytest
 from reference.sample_rows import TIME_OUT_REASON, sample_rows
 
+from benchmarks.stored import noted_run, read_kept_rows
 from relax_plugin.errors import SavedFileError
 from relax_plugin.evaluation import tables
-from relax_plugin.evaluation.kept_rows import FILE, LEFT_OUT, keep_rows, noted_run, read_kept_rows
 from relax_plugin.evaluation.schema import COLUMNS
+from relax_plugin.evaluation.store import FILE, LEFT_OUT, keep_rows
 
 RUN = {"command": "relax-plugin bench", "machine": "2 cores", "started": "2026-01-01", "versions": {"numpy": "2"}}
 

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 from reference.sample_rows import LOANS, PRICES, TIMED_OUT, sample_rows
 
-from relax_plugin.evaluation.pairs import Pairing, paired
-from relax_plugin.evaluation.ranks import SCORES
+from relax_plugin.evaluation.ranks import SCORES, Pairing, paired
 
 SCORE = {score.name: score for score in SCORES}
 

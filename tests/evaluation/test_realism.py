@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from relax_plugin import FeatureSpace
-from relax_plugin.evaluation.realism import Neighbours, edge_cells, percentile_shift, unseen_cells, ynn
+from relax_plugin.evaluation.metrics import Neighbours, edge_cells, percentile_shift, unseen_cells, ynn
 
 TRAINING = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": [10, 20, 20, 40], "town": ["Bonn", "Bonn", "Rome", "Rome"]})
 SPACE = FeatureSpace.infer(TRAINING)

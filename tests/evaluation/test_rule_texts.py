@@ -8,7 +8,7 @@ import pytest
 
 from relax_plugin import FeatureSpace
 from relax_plugin.errors import InputError
-from relax_plugin.evaluation.rule_texts import RuleText, Told
+from relax_plugin.evaluation.whole_rows import RuleText, Told
 
 ROWS = 400
 SIZES = ["S", "M", "L"]

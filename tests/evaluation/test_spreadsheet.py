@@ -14,8 +14,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
+from benchmarks.stored import unguarded
 from relax_plugin.cli import main
-from relax_plugin.evaluation.spreadsheet import guarded, unguarded
+from relax_plugin.evaluation.store import guarded
 
 HOSTILE = "=cmd|' /C calc'!A0"
 

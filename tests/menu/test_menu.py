@@ -119,7 +119,7 @@ def test_a_menu_of_a_network_calls_impossible_what_brute_force_does_not_find(hid
 
 
 def test_what_is_not_proved_in_time_is_not_called_impossible(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("relax_plugin.menu.bounded.SECONDS", 0.0)
+    monkeypatch.setattr("relax_plugin.menu.menu.SECONDS", 0.0)
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(ROWS, LABELS)
     menu = explainer(model).menu(ROWS.iloc[[0]])
     assert menu.possible.all() and not menu.found.all()

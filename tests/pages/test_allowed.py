@@ -6,7 +6,7 @@ import pytest
 from reference.readable import ROWS, explained, explainer, regression
 
 from relax_plugin import FeatureSpace, Goal, make_explainer
-from relax_plugin.pages.allowed import MOST_NAMES, Allowed, listing
+from relax_plugin.pages.card import MOST_NAMES, Allowed, listing
 
 
 def held(result, query=0) -> dict[str, str]:

@@ -5,7 +5,7 @@ import pytest
 from reference.readable import ROWS, explained, regression
 
 from relax_plugin import Goal
-from relax_plugin.pages.bars import Bars
+from relax_plugin.pages.card import Bars
 
 
 def test_a_probability_fills_its_bar_and_marks_where_it_was():

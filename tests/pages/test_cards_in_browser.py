@@ -15,7 +15,7 @@ from sklearn.preprocessing import OrdinalEncoder
 
 from relax_plugin import make_explainer
 from relax_plugin.datasets import load
-from relax_plugin.pages.explanations import explanation_page
+from relax_plugin.pages.card import explanation_page
 
 pytestmark = pytest.mark.browser
 

@@ -6,8 +6,7 @@ import pytest
 
 from relax_plugin.evaluation import tables
 from relax_plugin.evaluation.schema import ROW
-from relax_plugin.pages.choose import WISHES, Choice, Chosen, choose
-from relax_plugin.pages.headline import of_task
+from relax_plugin.pages.headline import WISHES, Choice, Chosen, choose, of_task
 
 QUERIES = 40
 

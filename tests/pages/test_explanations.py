@@ -5,7 +5,7 @@ import pytest
 from reference.card_page import parsed
 from reference.readable import ROWS, explained, explainer
 
-from relax_plugin.pages.explanations import MOST_QUERIES, explanation_page
+from relax_plugin.pages.card import MOST_QUERIES, explanation_page
 
 EVIL = "</script><script>alert(1)</script>"
 

@@ -20,9 +20,9 @@ from relax_plugin.cli import main
 from relax_plugin.evaluation import tables
 from relax_plugin.evaluation.judge import Method, Unit
 from relax_plugin.pages import methods
-from relax_plugin.pages.method_card import describe
+from relax_plugin.pages.methods import describe
 from relax_plugin.pages.palette import OKABE_ITO, style_of
-from relax_plugin.pages.table_columns import NOTHING
+from relax_plugin.pages.report import NOTHING
 from relax_plugin.registry import BUILT_IN, explainer_class
 from relax_plugin.supports import TIERS
 

@@ -15,19 +15,20 @@ from reference import sample_rows
 from relax_plugin.errors import MissingExtraError
 from relax_plugin.evaluation.metrics import total_rows
 from relax_plugin.evaluation.tables import summary
-from relax_plugin.pages.changes import by_answer, change_shares
+from relax_plugin.pages.html import inline
 from relax_plugin.pages.plots import (
     COLUMNS,
     MOST_FEATURES,
     amortisation,
     anytime,
+    by_answer,
+    change_shares,
     changed_features,
     method_styles,
     pareto,
     quality,
     tradeoff,
 )
-from relax_plugin.pages.svg import inline
 
 METHODS = ["greedy", "relax-global"]
 

@@ -21,10 +21,8 @@ from reference.sample_rows import (
 )
 
 from relax_plugin.evaluation import tables
-from relax_plugin.pages.choose import choose
-from relax_plugin.pages.explorer import MOST_INSTANCES, explorer_data
-from relax_plugin.pages.headline import finding, finding_of_task, of_task
-from relax_plugin.pages.report import render, write_report
+from relax_plugin.pages.headline import choose, finding, finding_of_task, of_task
+from relax_plugin.pages.report import MOST_INSTANCES, explorer_data, render, write_report
 
 EVIL = "</script><script>alert(1)</script>"
 MATHS = "$debt_{}$ & <b>1.2345678</b>"

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from reference.sample_rows import INSTANCES, LOANS, METHODS, PRICES, sample_rows
 
-from relax_plugin.pages.explorer import explorer_data
-from relax_plugin.pages.report import write_report
+from relax_plugin.pages.report import explorer_data, write_report
 
 pytestmark = pytest.mark.browser
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from reference import sample_rows
 
-from relax_plugin.pages.scatter import LINE, _apart, areas, pareto, quality
+from relax_plugin.pages.plots import LINE, _apart, areas, pareto, quality
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,7 @@ from reference.readable import explained
 from reference.tiny import gaussian_rows, two_class_probabilities
 
 from relax_plugin import make_explainer
-from relax_plugin.pages.card import cards
-from relax_plugin.pages.sheet import SIZES, sheet_for
+from relax_plugin.pages.card import SIZES, cards, sheet_for
 
 
 def test_a_short_card_has_large_letters_and_a_long_one_smaller():

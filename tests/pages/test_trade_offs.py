@@ -5,7 +5,7 @@ import pytest
 from reference.sample_rows import LOANS, sample_rows
 
 from relax_plugin.evaluation.tables import summary
-from relax_plugin.pages.trade_offs import LASTING, PLAUSIBLE, SPARSE, trade_offs
+from relax_plugin.pages.plots import LASTING, PLAUSIBLE, SPARSE, trade_offs
 
 pytestmark = pytest.mark.slow
 

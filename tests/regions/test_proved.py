@@ -21,8 +21,8 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier
 
 from relax_plugin import Counterfactuals, FeatureSpace, Goal
-from relax_plugin.regions import leaves
-from relax_plugin.regions.leaves import reached_leaves
+from relax_plugin.regions import proved
+from relax_plugin.regions.proved import reached_leaves
 from relax_plugin.regions.regions import Regions
 from relax_plugin.trees.readers import read_trees
 
@@ -208,8 +208,8 @@ def test_large_boxes_are_proved_in_parts_and_lie_in_those_of_all_cells(name: str
     """With room for few cells the worst leaves and halves decide: never more than all cells together would say."""
     found, model = answers(name, "three"), fitted(name, "three")
     whole = found.regions()
-    monkeypatch.setattr(leaves, "MOST_CELLS", 100)
-    monkeypatch.setattr(leaves, "FEW_CELLS", 20)
+    monkeypatch.setattr(proved, "MOST_CELLS", 100)
+    monkeypatch.setattr(proved, "FEW_CELLS", 20)
     parts = found.regions()
     several = (whole.alone.low < whole.alone.high).sum(axis=1) > 1
     assert several.any(), "answers that need several changes, each with a range"
@@ -223,18 +223,13 @@ def test_leaves_of_a_box_are_those_that_rows_of_it_reach() -> None:
     rng = np.random.default_rng(1)
     low = MIXED.to_numpy(dtype=float)[:20]
     high = low + rng.random(low.shape) * [1.0, 1.0, 30.0, 8.0, 2.0]
-    reached = reached_leaves(trees, low, high, np.zeros(low.shape, bool), np.tile([0, 2], (20, 1)))
     for box in range(20):
+        reached = reached_leaves(trees, low[box], high[box])
         rows = low[box] + rng.random((200, 5)) * (high[box] - low[box])
-        own = reached.box == box
-        for row, ways in zip(rows, trees.leaves(rows), strict=True):
-            at = np.searchsorted(reached.leaf[own], ways)
-            assert (reached.leaf[own][at] == ways).all()
-            for axis, feature in enumerate((0, 2)):
-                assert (reached.low[own][at, axis] < row[feature]).all()
-                assert (row[feature] <= reached.high[own][at, axis]).all()
-    corners = np.concatenate([trees.leaves(low), trees.leaves(high)])
-    assert set(corners.ravel()) <= set(reached.leaf)
+        ways = set(trees.leaves(np.concatenate([rows, low[[box]], high[[box]]])).ravel())
+        assert ways <= set(reached)
+        under, over = (ends[reached] for ends in trees.boxes)
+        assert ((under < high[box]) & (over >= low[box])).all() and len(reached) < len(trees.leaf_tree)
 
 
 @pytest.mark.slow

@@ -194,6 +194,11 @@ def test_what_is_long_but_not_deep_is_read() -> None:
         parse_rule(f"({deep}) > 0")
 
 
+def test_implications_within_each_other_are_read_as_quickly_as_any_text() -> None:
+    deep = "implies(" * 30 + "a > 0" + ", a > 0)" * 30  # a billion steps, were each part read twice
+    assert Rule(deep).bind(KINDS).holds({"a": np.array([1.0])}, {}).all()
+
+
 PIECES = [
     *("a", "b", "`x y`", "was(", "(", ")", "[", "]", ",", "1", "2.5", "'s'", '"', "'", "`", "\\", "and", "or", "not"),
     *("in", "==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "abs(", "min(", "max(", ".", "=", "**", "é", "\0"),

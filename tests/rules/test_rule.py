@@ -192,6 +192,7 @@ def test_categories_that_are_numbers_or_bools_are_compared_with_numbers() -> Non
         ("`marital-status` == 'Maried'", "has no category 'Maried'; did you mean 'Married'?", 20),
         ("`marital-status` in ['Single', 'Divorced']", "has no category 'Divorced'; known are", 31),
         ("`marital-status` < 'Single'", "< needs an order", 17),
+        ("not size < partner", "< needs an order", 9),
         ("size < partner", "categories ['Single', 'Engaged', 'Married'] of 'partner' have none", 5),
         ("size < other_size", "needs one order of categories", 5),
         ("size + 1 > 2", "'size' holds categories, with which one cannot calculate", 0),

@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from relax_plugin import BlackBox, FeatureSpace, make_explainer
 from relax_plugin.certificates.checking import check
-from relax_plugin.certificates.enumerated import thresholds_of
+from relax_plugin.certificates.proving import thresholds_of
 from relax_plugin.trees.floor import certify, floor
 from relax_plugin.trees.readers import read_trees, why_unreadable
 

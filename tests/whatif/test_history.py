@@ -5,7 +5,7 @@ import io
 import json
 from typing import Any
 
-from relax_plugin.whatif.history import ASKED, MOST_ENTRIES, MOST_TABS, TRIED, History
+from relax_plugin.whatif.session import ASKED, MOST_ENTRIES, MOST_TABS, TRIED, History
 
 
 def tried(row: str = "Row 1", **edited: str) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from reference.what_if import HOSTILE, Loans, session, table
 
-from relax_plugin.whatif.app import what_if_app
-from relax_plugin.whatif.server import address_of, listening, run
+from relax_plugin.whatif.app import address_of, listening, run, what_if_app
 
 pytestmark = pytest.mark.browser
 

@@ -12,8 +12,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route, Router
 
 from relax_plugin.errors import InputError
-from relax_plugin.whatif.app import what_if_app
-from relax_plugin.whatif.server import HOST, address_of, listening, run
+from relax_plugin.whatif.app import HOST, address_of, listening, run, what_if_app
 
 
 def test_a_port_in_use_is_told_in_a_sentence():

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from relax_plugin.whatif.waiting import TooSlowError, Waiting
+from relax_plugin.whatif.app import TooSlowError, Waiting
 
 
 def test_answers_and_faults_arrive_where_they_are_waited_for():

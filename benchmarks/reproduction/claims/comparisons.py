@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from relax_plugin.evaluation.tasks import describe_tasks
 from benchmarks.reproduction.claims.intervals import ZERO, Interval, Outcome, by_seed
 from benchmarks.reproduction.plan import CAPS, LIMIT, PAIRS, SOME_CAPS
 from benchmarks.reproduction.results import at_cap
+from relax_plugin.evaluation.tasks import describe_tasks
 
 Status = Literal["held", "held in part", "not held", "reversed", "compatible", "different", "not measured"]
 

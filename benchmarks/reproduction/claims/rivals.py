@@ -159,11 +159,13 @@ def time_claim(sparsity: pd.DataFrame, models: pd.DataFrame, lore_sa: pd.DataFra
         evidence += f"; share of the seconds of {name}: {_listed(shares)}" if shares else ""
     if lore_sa is not None:
         package = dict(zip(lore_sa["task"], lore_sa["seconds_a_row"], strict=True))
-        shares = {task: ours[task] / (each * rows_to_explain(task, models)) for task, each in package.items() if task in ours}
+        shares = {
+            task: ours[task] / (each * rows_to_explain(task, models)) for task, each in package.items() if task in ours
+        }
         evidence += (
             f"; of the CPU seconds of LORE in its authors' package, lore-sa {lore_sa['version'].iloc[0]} "
-            f"({min(package.values()):.1f} to {max(package.values()):.1f} s a row, {lore_sa['rows'].iloc[0]:.0f} rows a "
-            f"task, seed 0): {_listed(shares)}"
+            f"({min(package.values()):.1f} to {max(package.values()):.1f} s a row, {lore_sa['rows'].iloc[0]:.0f} rows "
+            f"a task, seed 0): {_listed(shares)}"
         )
     text = (
         "With training included ReLAX-Global takes less time than LORE and MACE (both in our implementation); the "
@@ -175,7 +177,9 @@ def time_claim(sparsity: pd.DataFrame, models: pd.DataFrame, lore_sa: pd.DataFra
 def _seconds(sparsity: pd.DataFrame, models: pd.DataFrame, method: str) -> dict[str, float]:
     """Mean seconds for all test rows of each task, fit included, where the method was measured."""
     mine = _at_most_five(sparsity, method)
-    every = {task: seconds_for_all(mine[mine["task"] == task], rows_to_explain(task, models)) for task in _tuned(models)}
+    every = {
+        task: seconds_for_all(mine[mine["task"] == task], rows_to_explain(task, models)) for task in _tuned(models)
+    }
     return {task: interval.mean for task, interval in every.items() if interval.count}
 
 

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from relax_plugin.pages.changes import arrow
-from relax_plugin.pages.drawing import FAINT, INK, figure_class
-from relax_plugin.pages.plots import DOWN, EITHER, UP
 from benchmarks.reproduction.covid.discussion import METHOD, directions
 from benchmarks.reproduction.covid.study import FREE
+from relax_plugin.pages.drawing import FAINT, INK, figure_class
+from relax_plugin.pages.plots import DOWN, EITHER, UP, arrow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

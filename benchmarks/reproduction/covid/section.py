@@ -9,12 +9,6 @@ import pandas as pd
 from markupsafe import Markup
 from scipy.stats import hypergeom
 
-from relax_plugin import datasets
-from relax_plugin.datasets.covid import DECREASE_ONLY, EITHER_WAY, INCREASE_ONLY
-from relax_plugin.errors import MissingDataError
-from relax_plugin.evaluation.runner import schedule
-from relax_plugin.evaluation.store import Cache
-from relax_plugin.pages.svg import inline
 from benchmarks.reproduction.claims import paper
 from benchmarks.reproduction.claims.comparisons import Claim, Status
 from benchmarks.reproduction.claims.intervals import Interval
@@ -22,6 +16,12 @@ from benchmarks.reproduction.covid.discussion import METHOD, directions, discuss
 from benchmarks.reproduction.covid.pictures import picture
 from benchmarks.reproduction.covid.study import EXPLAINED, Settings, combine, study
 from benchmarks.reproduction.report.tables import NOTHING, Table, frame_table
+from relax_plugin import datasets
+from relax_plugin.datasets.covid import DECREASE_ONLY, EITHER_WAY, INCREASE_ONLY
+from relax_plugin.errors import MissingDataError
+from relax_plugin.evaluation.runner import schedule
+from relax_plugin.evaluation.store import Cache
+from relax_plugin.pages.html import inline
 
 FRAMES = ("models", "counterfactuals", "changes", "importance", "transfer", "association")
 CAPTION = (

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from relax_plugin.errors import InputError
-from relax_plugin.files import write_text
 from benchmarks.reproduction.claims.claims import all_claims
 from benchmarks.reproduction.claims.targets import all_targets
 from benchmarks.reproduction.covid.section import covid_claims
 from benchmarks.reproduction.report.page import render
 from benchmarks.reproduction.run import TABLES, VERDICTS, Folder
+from relax_plugin.errors import InputError
+from relax_plugin.files import write_text
 
 COLUMNS = ["where", "verdict", "claim", "figures"]
 
@@ -54,8 +54,6 @@ def changed(decided: pd.DataFrame, before: pd.DataFrame | None) -> list[str]:
     if before is None:
         return []
     other = decided[decided["before"] != decided["verdict"]]
-    told = [
-        f"{line.where}, {line.before} → {line.verdict}: {line.claim}" for line in other.itertuples()
-    ]
+    told = [f"{line.where}, {line.before} → {line.verdict}: {line.claim}" for line in other.itertuples()]
     dropped = before[~before["claim"].isin(decided["claim"])]
     return told + [f"{line.where}, {line.verdict} → no longer asked: {line.claim}" for line in dropped.itertuples()]

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any, get_args
 import pandas as pd
 from markupsafe import Markup
 
-from relax_plugin.pages.html import template
-from relax_plugin.pages.svg import inline
 from benchmarks.reproduction.claims.claims import all_claims
 from benchmarks.reproduction.claims.comparisons import Status
 from benchmarks.reproduction.claims.targets import all_targets
 from benchmarks.reproduction.covid.section import covid_claims, section
 from benchmarks.reproduction.report import pictures
 from benchmarks.reproduction.report.tables import all_tables
+from relax_plugin.pages.html import inline, template
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

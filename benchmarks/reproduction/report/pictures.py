@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from relax_plugin.pages.drawing import FAINT, INK, figure_class
-from relax_plugin.pages.palette import OTHERS, STYLES, Style, base_name, series_styles
 from benchmarks.reproduction.claims.intervals import by_seed
 from benchmarks.reproduction.plan import ALONE, LAMBDAS, LOOK_INSIDE, MOST_CHANGES, PEERS, VARIANTS, base_of
 from benchmarks.reproduction.results import at_cap
+from relax_plugin.pages.drawing import FAINT, INK, figure_class
+from relax_plugin.pages.palette import OTHERS, STYLES, Style, base_name, series_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,7 +136,9 @@ def ablation_effect(table: pd.DataFrame) -> "Figure":
                 band = [max(base.low, 0.0), min(base.high, 1.0)]
                 axes.fill_between(band, height - 0.5, height + 0.5, color=FAINT, alpha=0.6, linewidth=0)
             if np.isfinite(value.low):
-                axes.plot([max(value.low, 0.0), min(value.high, 1.0)], [height] * 2, color=STYLES[OURS].colour, linewidth=2)
+                axes.plot(
+                    [max(value.low, 0.0), min(value.high, 1.0)], [height] * 2, color=STYLES[OURS].colour, linewidth=2
+                )
             axes.plot(value.mean, height, "o", color=STYLES[OURS].colour, markersize=5)
         axes.set_yticks(range(len(names)), names)
         axes.set_ylim(len(names) - 0.5, -0.5)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from relax_plugin.evaluation.tasks import describe_tasks
 from benchmarks.reproduction.claims import paper
 from benchmarks.reproduction.claims.comparisons import rows_to_explain, seconds_for_all
 from benchmarks.reproduction.claims.intervals import Interval, by_seed
@@ -24,6 +23,7 @@ from benchmarks.reproduction.plan import (
     VARIANTS,
     base_of,
 )
+from relax_plugin.evaluation.tasks import describe_tasks
 
 NOTHING = "-"
 
@@ -315,9 +315,9 @@ def ablation_table(ablation: pd.DataFrame) -> Table:
                 }
             )
     notes = [
-        "ReLAX-Global, the policy alone, at most five changes. The letter is ReLAXConfig.paper(), trained on the model: "
-        "curiosity with weight 1 as printed, action curiosity by the sign of the printed loss, which seeks actions that "
-        "are known; the last line turns that sign round."
+        "ReLAX-Global, the policy alone, at most five changes. The letter is ReLAXConfig.paper(), trained on the "
+        "model: curiosity with weight 1 as printed, action curiosity by the sign of the printed loss, which seeks "
+        "actions that are known; the last line turns that sign round."
     ]
     return frame_table("Ablation (not in the paper)", lines, notes)
 
