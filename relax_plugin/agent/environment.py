@@ -26,6 +26,9 @@ class CounterfactualEnv(VectorEnv[Any, Any, Any]):
     """
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012 (gymnasium's own form)
+    at: Integers  # positions of the starts in the pool
+    episodes: Episodes
+    allowed: Booleans
 
     def __init__(
         self, starts: Episodes, observer: Observer, blackbox: BlackBox, config: ReLAXConfig, width: int, groups: int = 1

@@ -82,7 +82,7 @@ def _train_ensemble(
         learning_rate=config.learning_rate if weights is None else config.local_learning_rate,
     )
     env = CounterfactualEnv(starts, observer, problem.blackbox, local, width, groups=len(problem))
-    agent = Agent(env.single_observation_space.shape[0], observer, local, seed, members=len(problem))
+    agent = Agent(observer.width(problem.blackbox), observer, local, seed, members=len(problem))
     if weights is not None:
         agent.load_weights(weights)
     best = BestSeen(problem, config.local_episodes)

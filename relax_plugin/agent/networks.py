@@ -38,9 +38,10 @@ class QNetwork(nn.Module):
 
     def head(self, codes: Tensor, parameters: Tensor, frozen: bool = False) -> Tensor:
         """Q of every action (members, batch, actions); `frozen` lets gradients reach the parameters only."""
-        effect, readout = self.effect, self.readout
+        weights: tuple[Tensor, Tensor] = (self.effect, self.readout)
         if frozen:
-            codes, effect, readout = codes.detach(), effect.detach(), readout.detach()
+            codes, weights = codes.detach(), (self.effect.detach(), self.readout.detach())
+        effect, readout = weights
         units = torch.relu(codes[..., 1:] + parameters.unsqueeze(-1) * effect)
         return codes[..., 0] + (units * readout).sum(-1)
 
