@@ -7,7 +7,7 @@ import argparse
 import csv
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -271,6 +271,30 @@ def check_names(chosen: argparse.Namespace, columns: Sequence[str]) -> None:
 def bounded(text: str, names: Sequence[Any]) -> str:
     """The feature that a text such as `age=18:80` bounds."""
     return split(text, names, "bounds", "FEATURE=LOW:HIGH, or FEATURE=A|B")[0]
+
+
+def columns_concerned(
+    chosen: argparse.Namespace, columns: Sequence[str], found: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """The columns and groups that something is said of; `found` are all groups."""
+    derived = formulas(chosen, columns)
+    parsed = [*(one for one, _ in derived.values()), *rules(chosen)]
+    names = {*derived, *(cell.name for one in parsed for cell in one.cells())}
+    features = [*feature_names(chosen, columns), *found]
+    names |= {*orders(chosen, features), *costs(chosen, features), *(groups(chosen) or {})}
+    names |= {*chosen.fill_missing, *chosen.may_vanish}
+    return [name for name in (*columns, *found) if name in names]
+
+
+def named(chosen: argparse.Namespace, columns: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
+    """The columns that a constraint names, each of which has to be one of the model; of one-hot groups all."""
+    said = {name for constraint in CONSTRAINTS for name in getattr(chosen, constraint)}
+    said |= {bounded(text, [*columns, *groups]) for text in chosen.bounds}
+    said |= set(columns_concerned(chosen, columns, groups))
+    for name, own in groups.items():
+        if name in said or said & set(own):
+            said |= set(own)
+    return [name for name in columns if name in said]
 
 
 def _end(text: str, none: float) -> float:

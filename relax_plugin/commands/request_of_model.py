@@ -13,7 +13,7 @@ from relax_plugin.blackbox import BlackBox, Task
 from relax_plugin.commands import request
 from relax_plugin.commands.models import load_model
 from relax_plugin.commands.output import said_warnings, say
-from relax_plugin.commands.rows import read_rows
+from relax_plugin.commands.rows import read_queries, read_rows
 from relax_plugin.errors import ConstraintError, InputError, ModelError, UnknownNameError
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import Goal
@@ -29,7 +29,7 @@ def model_and_rows(
     """
     whole = _training(chosen, rows)
     training = whole.drop(columns=[name for name in request.columns_along(chosen) if name in whole.columns])
-    check_named(chosen, training)
+    check_named(chosen, training, with_queries=rows is None)
     model, training = load_model(chosen.model, training, chosen.training, chosen.task)
     return model, training, whole
 
@@ -43,14 +43,21 @@ def _training(chosen: argparse.Namespace, rows: pd.DataFrame | None) -> pd.DataF
     return rows.drop(columns=[] if target is None else [str(target)])
 
 
-def check_named(chosen: argparse.Namespace, training: pd.DataFrame) -> None:
-    """Refuse constraints that do not fit their columns. The model, which may be code, is loaded after this.
+def check_named(chosen: argparse.Namespace, training: pd.DataFrame, *, with_queries: bool = True) -> None:
+    """Refuse constraints that do not fit their columns, and queries that lack one of these or hold wrong cells in it.
 
-    Which of the columns are features only the model knows.
+    Which of the other columns are features only the model knows, and it is loaded after this.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # said when the space of the features is made
-        FeatureSpace.infer(training, **space_arguments(chosen, training)).limits(chosen.vary or None)
+    groups = all_groups(chosen, training)
+    names = request.named(chosen, [str(name) for name in training.columns], groups)
+    rows = training[names]
+    if names:
+        concerned = {name: own for name, own in groups.items() if set(own) <= set(names)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # said when the space of all features is made
+            FeatureSpace.infer(rows, **_arguments(chosen, rows, concerned)).limits(chosen.vary or None)
+    if chosen.queries is not None and with_queries:
+        read_queries(chosen, rows, say=False)
 
 
 def all_groups(chosen: argparse.Namespace, training: pd.DataFrame) -> dict[str, list[str]]:
@@ -73,7 +80,12 @@ def space(chosen: argparse.Namespace, training: pd.DataFrame) -> FeatureSpace:
 
 def space_arguments(chosen: argparse.Namespace, training: pd.DataFrame) -> dict[str, Any]:
     """The arguments of `FeatureSpace.infer` that are typed."""
-    groups = all_groups(chosen, training) if chosen.one_hot else None
+    return _arguments(chosen, training, all_groups(chosen, training) if chosen.one_hot else None)
+
+
+def _arguments(
+    chosen: argparse.Namespace, training: pd.DataFrame, groups: Mapping[str, Sequence[str]] | None
+) -> dict[str, Any]:
     columns = [str(name) for name in training.columns]
     formulas = request.formulas(chosen, columns)
     ordered = {

@@ -27,6 +27,13 @@ def read_rows(path: Path, missing: Sequence[str] = (), dtypes: Mapping[str, Any]
     return frame
 
 
+def read_queries(chosen: argparse.Namespace, training: pd.DataFrame, *, say: bool = True) -> pd.DataFrame:
+    """The rows to explain, with the columns of the training rows, in their order and of their types, and what comes
+    along with them."""
+    frame = read_rows(chosen.queries, chosen.missing, dict.fromkeys(text_columns(training), str))
+    return queries_in(frame, chosen, training, chosen.queries, say=say)
+
+
 def text_columns(training: pd.DataFrame) -> list[str]:
     """The columns that are texts in other files too: a category such as 1 is text if it was text in training."""
     kinds = {name: getattr(dtype, "categories", training[name]).dtype for name, dtype in training.dtypes.items()}
@@ -62,8 +69,7 @@ def rows_to_explain(
     Their index says which rows of their file they are, by number or by the column of --id.
     """
     if chosen.queries is not None:
-        frame = read_rows(chosen.queries, chosen.missing, dict.fromkeys(text_columns(training), str))
-        queries = queries_in(frame, chosen, training, chosen.queries, say=True)
+        queries = read_queries(chosen, training)
     else:
         queries = whole[[*training.columns, *columns_along(chosen)]]
         queries = queries if rows is None else queries.iloc[list(dict.fromkeys(rows))]
