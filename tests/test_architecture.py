@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "certificates": {*CONTRACT, "proofs", "evaluation", "certificates"},
     "surrogate": {*CONTRACT, "search", "surrogate"},
     "agent": {*CONTRACT, "search", "surrogate", "agent"},
-    "baselines": {*CONTRACT, "search", "surrogate", "trees", "networks", "baselines"},
+    "baselines": {*CONTRACT, "search", "surrogate", "agent.layers", "trees", "networks", "baselines"},
     "adapters": {"arrays", "base", "cached", "features", "goal", "results", "errors", "adapters"},
     "datasets": {*CONTRACT, "datasets"},
     "distributed": {*CONTRACT, "distributed"},

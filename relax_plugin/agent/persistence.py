@@ -20,7 +20,7 @@ from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.agent.history import ROW_OF_HISTORY, History
 from relax_plugin.agent.policy import Policy, weight_shapes
 from relax_plugin.answers import Answer
-from relax_plugin.arrays import Array, Values
+from relax_plugin.arrays import Array, Values, take_array
 from relax_plugin.base import real_number, whole_number
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.errors import InputError, ReLAXError, SavedFileError
@@ -85,7 +85,7 @@ def save_explainer(explainer: "ReLAX", path: Path, training_rows: bool) -> None:
     }
     arrays = {f"agent.{name}": weight for name, weight in explainer.agent_.weights.items()}
     if surrogate is not None:
-        arrays |= {f"{SURROGATE}{name}": np.asarray(weight) for name, weight in surrogate.weights_by_name().items()}
+        arrays |= {f"{SURROGATE}{name}": weight for name, weight in surrogate.weights_by_name().items()}
     arrays |= {"moves.feature": explainer.moves_.feature, "moves.value": explainer.moves_.value}
     arrays |= {"moved": observer.actions.moved, "natural": explainer.natural_}
     arrays |= _written_rows(explainer.space_, explainer.answered_, cells, training_rows)
@@ -151,9 +151,9 @@ def _answers(explainer: "ReLAX", neighbours: Neighbours, arrays: Arrays) -> Answ
     """What the model said to the training rows of a file."""
     rows, classes = len(neighbours), explainer.blackbox_.classes
     answered, scores = AnsweredRows(neighbours), None
-    output = _of_shape(arrays, "answers.output", np.float64, (rows,))
+    output = take_array(arrays, "answers.output", np.float64, (rows,))
     if "answers.scores" in arrays:
-        scores = _of_shape(arrays, "answers.scores", np.float64, (rows, 0 if classes is None else len(classes)))
+        scores = take_array(arrays, "answers.scores", np.float64, (rows, 0 if classes is None else len(classes)))
     if classes is not None and not ((output == np.round(output)) & (output >= -1) & (output < len(classes))).all():
         raise InputError("the answers to the training rows are none of the model's classes.")
     answered.answers, answered.known[:] = Answer(output, scores), True
@@ -263,32 +263,20 @@ def _restored(cls: type[Explainer], header: dict[str, Any], arrays: Arrays, mode
     actions = ActionTable(space, config.actions, _moved(space, arrays.pop("moved")))
     explainer.observer_ = Observer(space, actions, changes, gap_scale)
     shapes = weight_shapes(explainer.observer_.width(explainer.blackbox_), len(actions), config.hidden)
-    weights = {name: _of_shape(arrays, f"agent.{name}", np.float32, shape) for name, shape in shapes.items()}
+    weights = {name: take_array(arrays, f"agent.{name}", np.float32, shape) for name, shape in shapes.items()}
     if arrays:
         raise InputError(f"it holds {min(arrays)!r}, for which there is no place.")
     explainer.agent_ = Policy(weights, explainer.observer_)
     return explainer
 
 
-def _of_shape(arrays: Arrays, name: str, kind: Any, shape: tuple[int, ...]) -> Array:
-    """An array of finite numbers, taken out of a file's."""
-    array = arrays.pop(name, np.zeros(0))
-    if array.shape != shape or array.dtype != kind or not np.isfinite(array).all():
-        what = f"{array.dtype} of shape {array.shape}"
-        raise InputError(f"finite numbers, {np.dtype(kind)} of shape {shape}, are expected for {name!r}, not {what}.")
-    return array
-
-
 def _surrogate(blackbox: BlackBox, agreement: dict[str, Any] | None, arrays: Arrays) -> "SurrogateModel | None":
     """The surrogate model of a file, whose arrays are taken out; None if there is none."""
-    own = {name.removeprefix(SURROGATE): arrays.pop(name) for name in list(arrays) if name.startswith(SURROGATE)}
     if agreement is None:
         return None
-    import torch
-
     from relax_plugin.surrogate.model import Agreement, SurrogateModel
 
-    surrogate = SurrogateModel.restored(blackbox, {name: torch.from_numpy(array) for name, array in own.items()})
+    surrogate = SurrogateModel.restored(blackbox, arrays, SURROGATE)
     rows = whole_number("rows", agreement["rows"], 0)
     labels, worst, explained = (float(agreement[name]) for name in ("labels", "worst", "explained"))
     surrogate.agreement = Agreement(labels, worst, explained, rows)

@@ -13,7 +13,7 @@ from relax_plugin.goal import Goal
 from relax_plugin.limits import Limits
 from relax_plugin.search.goals import random_goals
 from relax_plugin.search.state import Episodes
-from relax_plugin.surrogate.sampling import Mixing, mixtures
+from relax_plugin.surrogate.sampling import mixtures
 
 
 def draw_starts(
@@ -32,7 +32,7 @@ def draw_starts(
     assert space is not None
     made = round(config.made_share * config.start_pool)
     real = values[rng.permutation(len(values))[: config.start_pool - made]]
-    candidates = np.concatenate([real, mixtures(values, space, Mixing(), rng, made)])
+    candidates = np.concatenate([real, mixtures(values, space, rng, made)])
     candidates, answer = answered(blackbox, candidates)
     goals = random_goals(goal, blackbox, answer, rng)
     open_ = np.flatnonzero(~goals.met(answer))

@@ -110,11 +110,10 @@ class CounterfactualSearch(CounterfactualExplainer):
     def _fit_surrogate(self, values: Values, spent: int, rng: np.random.Generator) -> None:
         from relax_plugin.surrogate import acquisition
         from relax_plugin.surrogate.learning import fit_surrogate
-        from relax_plugin.surrogate.sampling import Mixing
 
         left, most = self._surrogate_rows() - spent, self._most_changes()
-        self.surrogate_ = fit_surrogate(self.blackbox_, values, self.known_, left, self.goal_, most, Mixing(), rng)
-        self.answered_ = acquisition.predicted_answers(self.surrogate_, Neighbours.of(values, acquisition.NEAR_KEPT))
+        self.surrogate_ = fit_surrogate(self.blackbox_, values, self.known_, left, self.goal_, most, rng)
+        self.answered_ = acquisition.predicted_answers(self.surrogate_, values)
 
     def _read_trees(self, known: tuple[Values, Answer]) -> None:
         from relax_plugin.search.trees import read_profiles  # whose readers import much of scikit-learn

@@ -8,10 +8,9 @@ from relax_plugin.goal import BoundGoal, Goal
 from relax_plugin.problem import Problem
 from relax_plugin.search.goals import random_goals
 from relax_plugin.search.moves import Moves
-from relax_plugin.search.neighbours import Neighbours
-from relax_plugin.surrogate.acquisition import CELLS, LEARN_VALUES, SurrogateSearch
+from relax_plugin.surrogate.acquisition import CELLS, LEARN_VALUES, SurrogateSearch, predicted_answers
 from relax_plugin.surrogate.model import FOREMOST, LEAST_ERROR, SurrogateModel
-from relax_plugin.surrogate.sampling import QUANTILES, Mixing, crossings, mixtures, moved
+from relax_plugin.surrogate.sampling import QUANTILES, crossings, mixtures, moved
 
 CROSSED = 0.5  # share of the others that cross a row of one class with any row
 ACTIVE = 0.6  # share of the rows that are asked where the search goes,
@@ -29,7 +28,6 @@ def fit_surrogate(
     rows: int,
     goal: Goal | None,
     max_changes: int,
-    mixing: Mixing,
     rng: np.random.Generator,
 ) -> SurrogateModel:
     """A surrogate model fitted to what is known of the model and to at most `rows` further model rows.
@@ -43,19 +41,16 @@ def fit_surrogate(
     left = rows // blackbox.rows_per_question
     active = int(left * ACTIVE)
     world = SurrogateModel(blackbox, values, int(rng.integers(2**31)))
-    moves = Moves.quantiles(values, space, QUANTILES)
-    crossed = int((left - active) * CROSSED)
-    fresh = moved(mixtures(values, space, mixing, rng, left - active - crossed), space, moves, rng)
+    crossed, moves = int((left - active) * CROSSED), Moves.quantiles(values, space, QUANTILES)
+    fresh = moved(mixtures(values, space, rng, left - active - crossed), space, moves, rng)
     fresh, told = answered(blackbox, fresh)
     seen, answer = np.concatenate([seen, fresh]), Answer.joined(answer, told)
     between, told = answered(blackbox, crossings(seen, answer.output, space, crossed, rng))
     seen, answer = np.concatenate([seen, between]), Answer.joined(answer, told)
     world.fit(seen, answer, FIRST)
-    within = Moves(moves.feature, np.clip(moves.value, *(end[0][moves.feature] for end in space.limits().ends)))
-    world.weigh_features(fresh, within)
     world.error = max(CURIOSITY * float(world.targets.of(answer).std()), LEAST_ERROR)
     for part in np.array_split(np.arange(active), ROUNDS):
-        proposed, goals = _proposed(world, values, goal, max_changes, len(part), rng)
+        proposed, goals = _proposed(world, values, goal, max_changes, len(part), moves, rng)
         told = blackbox.ask(proposed, mark_refused=True)
         if told.refused is not None:
             kept = told.answered
@@ -64,12 +59,17 @@ def fit_surrogate(
             world.judge(proposed, told, goals)
         seen, answer = np.concatenate([seen, proposed]), Answer.joined(answer, told)
         world.fit(seen, answer, (1.0 - FIRST) / ROUNDS)
-        world.weigh_features(proposed, within)
-    return world.finish()
+    return world
 
 
 def _proposed(
-    surrogate: SurrogateModel, values: Values, goal: Goal | None, max_changes: int, count: int, rng: np.random.Generator
+    surrogate: SurrogateModel,
+    values: Values,
+    goal: Goal | None,
+    max_changes: int,
+    count: int,
+    moves: Moves,
+    rng: np.random.Generator,
 ) -> tuple[Values, BoundGoal]:
     """What a search on the surrogate would ask first, from random training rows, and for which goals.
 
@@ -78,15 +78,16 @@ def _proposed(
     features = len(surrogate.space)
     compared = min(features, FOREMOST) * LEARN_VALUES * features  # cells of the rows that the search asks of one start
     starts = min(-(-count // EACH), max(LEAST_STARTS, CELLS // compared))
-    each = -(-count // max(starts, 1))
     start = values[rng.integers(0, len(values), starts)]
     before = surrogate.targets.answer(surrogate.predict(start))
     goals = random_goals(goal, surrogate.blackbox, before, rng)
     spent, limits = np.zeros(len(start), dtype=np.int64), surrogate.space.limits(values=start)
     problem = Problem(surrogate.space, surrogate.blackbox, start, before, goals, limits, max_changes, spent)
-    search = SurrogateSearch(surrogate, Moves.quantiles(values, surrogate.space, QUANTILES), Neighbours.of(values), 0)
+    search = SurrogateSearch(surrogate, moves, predicted_answers(surrogate, values), 0)
     rows, owner = search.proposals(
-        problem, each, lambda worth: np.log(worth + 1e-12) + CURIOSITY * rng.gumbel(size=len(worth))
+        problem,
+        -(-count // max(starts, 1)),
+        lambda worth: np.log(worth + 1e-12) + CURIOSITY * rng.gumbel(size=len(worth)),
     )
     rows, owner = rows[:count], owner[:count]
     others = rng.integers(0, len(start), count - len(rows))  # few queries have no candidate: they are asked themselves

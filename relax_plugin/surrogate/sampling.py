@@ -1,7 +1,5 @@
 """Rows like the training rows, and rows moved as a search moves them: what a surrogate model first learns from."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from relax_plugin.arrays import Array, Integers, Values
@@ -11,16 +9,9 @@ from relax_plugin.search.moves import Moves
 QUANTILES = 5  # values of each number that are moved to; the outer two are its bounds
 TO_A_BOUND = 0.5  # share of moves of numbers that go to a bound, as most of the agent's do
 KEPT = (0.3, 0.9)  # from which to which share of its features a row keeps when it is crossed
+GAUSSIAN = 0.25  # share of mixtures that are Gaussian instead
+NOISE = 0.3  # standard deviations
 MOVES = (0.2, 0.4, 0.25, 0.15)  # shares of rows in which 0, 1, 2, 3 features are moved
-
-
-@dataclass(frozen=True)
-class Mixing:
-    """How rows like the training rows are made of them."""
-
-    share: float = 1.0  # how far a row may lie from one training row towards another; 0: training rows only
-    gaussian_share: float = 0.25  # of the rows are Gaussian instead
-    noise: float = 0.3  # standard deviations
 
 
 def moved(rows: Values, space: FeatureSpace, moves: Moves, rng: np.random.Generator) -> Values:
@@ -49,13 +40,14 @@ def _random_move(moves: Moves, feature: Integers, rng: np.random.Generator) -> I
     return np.asarray(rng.integers(first, np.maximum(last, first + 1)))
 
 
-def mixtures(values: Values, space: FeatureSpace, mixing: Mixing, rng: np.random.Generator, count: int) -> Values:
+def mixtures(values: Values, space: FeatureSpace, rng: np.random.Generator, count: int) -> Values:
+    """Rows between two training rows, with noise; some are drawn from a Gaussian instead."""
     one, other = (values[rng.integers(0, len(values), count)] for _ in range(2))
-    share = rng.random((count, 1)) * mixing.share
+    share = rng.random((count, 1))
     mixed = one + share * (other - one)
-    mixed += mixing.noise * space.scale * rng.standard_normal(mixed.shape)
+    mixed += NOISE * space.scale * rng.standard_normal(mixed.shape)
     gaussian = space.mean + space.scale * rng.standard_normal(mixed.shape)
-    mixed = np.where(rng.random((count, 1)) < mixing.gaussian_share, gaussian, mixed)
+    mixed = np.where(rng.random((count, 1)) < GAUSSIAN, gaussian, mixed)
     low, high = space.limits().ends
     mixed = np.where(low > high, one, space.limits().inside(mixed))
     from_one = rng.random(mixed.shape) >= share
