@@ -257,7 +257,7 @@ LEFT_OUT = {
 # Modules without a test of like name, behind the test that is about them.
 TESTED_BY = {
     "adapters/test_mlflow": ["adapters.mlflow_evaluator"],
-    "agent/test_environment": ["agent.starts", "search.actions", "search.state"],
+    "agent/test_environment": ["search.actions", "search.state"],
     "agent/test_explainer": ["agent.policy", "search.refined"],
     "agent/test_policy_tree": ["pages.tree_picture"],
     "agent/test_training": ["agent.networks"],
@@ -317,9 +317,8 @@ TESTED_BY = {
     "trees/test_profiles": ["search.trees", "trees.costs", "trees.kernel", "trees.look", "trees.masks", "trees.search"],
     "whatif/test_app": ["whatif.question"],
     "whatif/test_session": ["whatif.answer", "whatif.form"],
+    "agent/test_pdqn": ["agent.layers"],
     "surrogate/test_learning": ["baselines.surrogate_search", "search.goals", "surrogate"],
-    "surrogate/test_model": ["surrogate.layers"],
-    "surrogate/test_network": ["surrogate.boosted"],
 }
 
 

@@ -10,7 +10,7 @@ from relax_plugin.search.goals import random_goals
 from relax_plugin.search.moves import Moves
 from relax_plugin.surrogate.acquisition import CELLS, LEARN_VALUES, SurrogateSearch, predicted_answers
 from relax_plugin.surrogate.model import FOREMOST, LEAST_ERROR, SurrogateModel
-from relax_plugin.surrogate.sampling import QUANTILES, crossings, mixtures, moved
+from relax_plugin.surrogate.sampling import QUANTILES, crossings, moved
 
 CROSSED = 0.5  # share of the others that cross a row of one class with any row
 ACTIVE = 0.6  # share of the rows that are asked where the search goes,
@@ -32,7 +32,7 @@ def fit_surrogate(
 ) -> SurrogateModel:
     """A surrogate model fitted to what is known of the model and to at most `rows` further model rows.
 
-    The first ones are rows like the training rows, moved as a search moves them. For the others (`ACTIVE`) the search
+    The first ones are training rows, moved as a search moves them or crossed. For the others (`ACTIVE`) the search
     is run on the surrogate model from training rows, and the model is asked about what it would propose.
     """
     space = blackbox.space
@@ -42,7 +42,7 @@ def fit_surrogate(
     active = int(left * ACTIVE)
     world = SurrogateModel(blackbox, values, int(rng.integers(2**31)))
     crossed, moves = int((left - active) * CROSSED), Moves.quantiles(values, space, QUANTILES)
-    fresh = moved(mixtures(values, space, rng, left - active - crossed), space, moves, rng)
+    fresh = moved(values[rng.integers(0, len(values), left - active - crossed)], space, moves, rng)
     fresh, told = answered(blackbox, fresh)
     seen, answer = np.concatenate([seen, fresh]), Answer.joined(answer, told)
     between, told = answered(blackbox, crossings(seen, answer.output, space, crossed, rng))

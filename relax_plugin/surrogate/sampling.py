@@ -1,4 +1,4 @@
-"""Rows like the training rows, and rows moved as a search moves them: what a surrogate model first learns from."""
+"""Training rows crossed with others, and moved as a search moves them: what a surrogate model first learns from."""
 
 import numpy as np
 
@@ -9,8 +9,6 @@ from relax_plugin.search.moves import Moves
 QUANTILES = 5  # values of each number that are moved to; the outer two are its bounds
 TO_A_BOUND = 0.5  # share of moves of numbers that go to a bound, as most of the agent's do
 KEPT = (0.3, 0.9)  # from which to which share of its features a row keeps when it is crossed
-GAUSSIAN = 0.25  # share of mixtures that are Gaussian instead
-NOISE = 0.3  # standard deviations
 MOVES = (0.2, 0.4, 0.25, 0.15)  # shares of rows in which 0, 1, 2, 3 features are moved
 
 
@@ -38,21 +36,6 @@ def _random_move(moves: Moves, feature: Integers, rng: np.random.Generator) -> I
     first = np.searchsorted(moves.feature, feature, side="left").clip(max=len(moves.feature) - 1)
     last = np.searchsorted(moves.feature, feature, side="right")
     return np.asarray(rng.integers(first, np.maximum(last, first + 1)))
-
-
-def mixtures(values: Values, space: FeatureSpace, rng: np.random.Generator, count: int) -> Values:
-    """Rows between two training rows, with noise; some are drawn from a Gaussian instead."""
-    one, other = (values[rng.integers(0, len(values), count)] for _ in range(2))
-    share = rng.random((count, 1))
-    mixed = one + share * (other - one)
-    mixed += NOISE * space.scale * rng.standard_normal(mixed.shape)
-    gaussian = space.mean + space.scale * rng.standard_normal(mixed.shape)
-    mixed = np.where(rng.random((count, 1)) < GAUSSIAN, gaussian, mixed)
-    low, high = space.limits().ends
-    mixed = np.where(low > high, one, space.limits().inside(mixed))
-    from_one = rng.random(mixed.shape) >= share
-    at_once = space.is_categorical | (one == space.missing_codes) | (other == space.missing_codes)
-    return np.where(at_once, np.where(from_one, one, other), mixed)
 
 
 def crossings(rows: Values, output: Array, space: FeatureSpace, count: int, rng: np.random.Generator) -> Values:
