@@ -3,6 +3,7 @@
 What it reaches with few model rows is what an agent has to beat.
 """
 
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -23,8 +24,7 @@ from relax_plugin.surrogate import (
     SEARCH_BUDGET,
     acquisition,
 )
-from relax_plugin.surrogate.learning import fit_surrogate
-from relax_plugin.surrogate.sampling import QUANTILES
+from relax_plugin.surrogate.learning import QUANTILES, fit_surrogate
 
 
 @with_parameters
@@ -79,7 +79,7 @@ class SurrogateSearch(CounterfactualExplainer):
         search = acquisition.SurrogateSearch(
             self.surrogate_, self.moves_, self.answered_, int(self.max_queries), self.natural_
         )
-        return fill_slots(problem, n, search.search, search.first_search)
+        return fill_slots(problem, n, search.search, partial(search.search, persistent=False))
 
     def _most_fit_rows(self) -> int:
         return int(self.query_budget)

@@ -226,7 +226,7 @@ class ReLAX(CounterfactualSearch):
         if self.surrogate_ is not None:
             paths = best_actions(self._ranker(), self.observer_, "agent") if learned else []
             search = self._surrogate_search(paths)
-            return search.first_search(problem) if further else search.search(problem)
+            return search.search(problem, persistent=not further)
         rows, before = rows_of_search(problem, self.max_queries), problem.spent.copy()
         made = self._solver(rows, wider=not further)(problem)
         left = np.full(len(problem), FEW_ROWS) if rows is None else rows - (problem.spent - before)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -157,7 +158,7 @@ class CounterfactualSearch(CounterfactualExplainer):
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         if self.surrogate_ is not None:
             search = self._surrogate_search()
-            return fill_slots(problem, n, search.search, search.first_search)
+            return fill_slots(problem, n, search.search, partial(search.search, persistent=False))
         return fill_slots(problem, n, self._solver(rows_of_search(problem, self.max_queries)))
 
     def _surrogate_search(self, further: Sequence[Proposer] = ()) -> "SurrogateSearch":

@@ -67,7 +67,8 @@ class SurrogateProblem(Problem):
     @cached_property
     def gap(self) -> Floats:
         gap, owner = self.surrogate.gap(self.goal, self.start), np.arange(len(self))
-        return gap + self.belief.correction(self.belief.alike(self.start, owner), owner) + SAFETY * self.belief.own
+        gap = gap + self.belief.correction(self.belief.alike(self.start, owner), owner) + SAFETY * self.belief.own
+        return np.asarray(gap)
 
     @cached_property
     def hidden(self) -> Floats:
@@ -124,15 +125,12 @@ class SurrogateSearch:
     further: Sequence[Proposer] = ()  # whose candidates join
     until: float = np.inf  # when a search is over, as `time.perf_counter` tells; what is found by then is delivered
 
-    def search(self, problem: Problem) -> Proposals:
-        """One counterfactual for each query, or its closest attempt."""
-        return self._in_parts(problem, persistent=not problem.preferred)
+    def search(self, problem: Problem, persistent: bool = True) -> Proposals:
+        """One counterfactual for each query, or its closest attempt.
 
-    def first_search(self, problem: Problem) -> Proposals:
-        """The same without more rows for queries that are without a counterfactual."""
-        return self._in_parts(problem, persistent=False)
-
-    def _in_parts(self, problem: Problem, persistent: bool) -> Proposals:
+        If not `persistent`, there are no more rows for queries that are without a counterfactual.
+        """
+        persistent = persistent and not problem.preferred
         made, few = Proposals.empty(problem, 1), self.moves.thinned(VALUES, problem.space)
         for queries, part in problem.parts(max(1, CELLS // (len(few.feature) * len(problem.space)))):
             made.put(queries, self._search(part, few, persistent))
@@ -217,7 +215,6 @@ class Acquisition:
         none, owner = np.zeros(0), np.zeros(0, dtype=np.int64)
         self.done = np.zeros((0, 2), dtype=np.int64)  # keys of what was asked
         self.pool = Pool(problem.start[:0], owner, none, owner, none, none[:, None])
-        self.usual: Sequence[Proposer] = ()
 
     @property
     def spent(self) -> Integers:

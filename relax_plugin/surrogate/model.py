@@ -149,7 +149,7 @@ class SurrogateModel:
         """Targets of rows that differ in few cells from the states of their owners, whose hidden layer is known."""
         made, start = hidden[owner], states[owner]
         changed = values != start
-        for j in np.flatnonzero(changed.any(axis=0)):
+        for j in np.flatnonzero(changed.any(axis=0)).tolist():
             rows = np.flatnonzero(changed[:, j])
             added = self._seen(j, values[rows, j]) - self._seen(j, start[rows, j])
             made[rows] += added @ self.weights[0][self.columns[j]]

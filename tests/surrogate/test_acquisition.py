@@ -117,7 +117,7 @@ def test_no_more_rows_are_asked_than_allowed_and_none_twice(name, rows, monkeypa
     monkeypatch.setattr(blackbox.reader, "model", counting)
     problem = problem_of(blackbox, QUERIES)
     counting.forget()
-    made = engine(world(name), rows).first_search(problem)
+    made = engine(world(name), rows).search(problem, persistent=False)
     assert problem.spent.max() <= rows - 2 and problem.spent.sum() == counting.rows
     seen = np.concatenate(counting.seen)
     assert len(np.unique(seen, axis=0)) == len(seen)

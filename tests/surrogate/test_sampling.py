@@ -9,7 +9,7 @@ from reference import tiny
 
 from relax_plugin.features import FeatureSpace
 from relax_plugin.search.moves import Moves
-from relax_plugin.surrogate.sampling import QUANTILES, crossings, moved
+from relax_plugin.surrogate.learning import QUANTILES, crossings, moved
 
 MIXED = tiny.mixed_rows()
 SPACE = tiny.mixed_space(MIXED)
