@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from relax_plugin.agent.layers import Adam, MemberLinear, PickledAsArrays, one_thread, trunk
 from relax_plugin.arrays import Floats, Integers, Values
 from relax_plugin.base import CounterfactualExplainer, Supports, most_changes
 from relax_plugin.baselines.common import undone
@@ -24,7 +25,6 @@ from relax_plugin.features import FeatureSpace
 from relax_plugin.parameters import param, whole, with_parameters
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
-from relax_plugin.surrogate.layers import Adam, MemberLinear, PickledAsArrays, one_thread, trunk
 
 BATCH = 128  # rows asked about in each step, and rows of each update (the paper: 100 to 128)
 REPLAY = 160 * BATCH  # rows that are remembered

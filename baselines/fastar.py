@@ -20,6 +20,7 @@ import torch
 from scipy.spatial.distance import cdist
 from torch import Tensor, nn
 
+from relax_plugin.agent.layers import Adam, MemberLinear, PickledAsArrays, one_thread, trunk
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.base import CounterfactualExplainer, Supports
 from relax_plugin.features import FeatureSpace
@@ -27,7 +28,6 @@ from relax_plugin.limits import Limits
 from relax_plugin.parameters import param, whole, with_parameters
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
-from relax_plugin.surrogate.layers import Adam, MemberLinear, PickledAsArrays, one_thread, trunk
 
 WALKERS, TURN = 64, 32  # rows walked side by side, and the steps of each between two rounds of learning
 EPOCHS, PARTS = 4, 4  # of each round; FastAR's authors have the same

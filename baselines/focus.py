@@ -100,7 +100,7 @@ class Focus(TreeExplainer):
         return made
 
     def _solve(self, problem: Problem) -> Proposals:
-        from relax_plugin.surrogate.layers import one_thread  # which imports torch
+        from relax_plugin.agent.layers import one_thread  # which imports torch
 
         made = Proposals.empty(problem, 1)
         values, distance = problem.start.copy(), np.full(len(problem), np.inf)

@@ -3,6 +3,7 @@
 What it reaches with few model rows is what an agent has to beat.
 """
 
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -14,7 +15,6 @@ from relax_plugin.parameters import param, whole, with_parameters
 from relax_plugin.problem import OBJECTIVES, Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
 from relax_plugin.search.moves import Moves, natural_steps
-from relax_plugin.search.neighbours import Neighbours
 from relax_plugin.surrogate import (
     LEAST_QUERIES,
     LEAST_QUERY_BUDGET,
@@ -24,8 +24,7 @@ from relax_plugin.surrogate import (
     SEARCH_BUDGET,
     acquisition,
 )
-from relax_plugin.surrogate.learning import fit_surrogate
-from relax_plugin.surrogate.sampling import QUANTILES, Mixing
+from relax_plugin.surrogate.learning import QUANTILES, fit_surrogate
 
 
 @with_parameters
@@ -70,8 +69,8 @@ class SurrogateSearch(CounterfactualExplainer):
         self, values: Values, known: tuple[Values, Answer], left: int, rng: np.random.Generator
     ) -> None:
         goal, most = self.goal_, self._most_changes()
-        self.surrogate_ = fit_surrogate(self.blackbox_, values, known, left, goal, most, Mixing(), rng)
-        self.answered_ = acquisition.predicted_answers(self.surrogate_, Neighbours.of(values, acquisition.NEAR_KEPT))
+        self.surrogate_ = fit_surrogate(self.blackbox_, values, known, left, goal, most, rng)
+        self.answered_ = acquisition.predicted_answers(self.surrogate_, values)
 
     def _polishes(self) -> bool:
         return True
@@ -80,7 +79,7 @@ class SurrogateSearch(CounterfactualExplainer):
         search = acquisition.SurrogateSearch(
             self.surrogate_, self.moves_, self.answered_, int(self.max_queries), self.natural_
         )
-        return fill_slots(problem, n, search.search, search.first_search)
+        return fill_slots(problem, n, search.search, partial(search.search, persistent=False))
 
     def _most_fit_rows(self) -> int:
         return int(self.query_budget)

@@ -11,6 +11,7 @@ import pytest
 from benchmarks.speed.measuring import describe, timed
 from relax_plugin import FeatureSpace, Goal, ReLAXConfig, make_explainer
 from relax_plugin.agent.environment import CounterfactualEnv
+from relax_plugin.agent.layers import one_thread
 from relax_plugin.agent.pdqn import Agent
 from relax_plugin.agent.replay import PrioritizedReplay, Step
 from relax_plugin.agent.starts import draw_starts
@@ -19,7 +20,6 @@ from relax_plugin.problem import Problem
 from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.polish import refine
 from relax_plugin.search.state import Observer
-from relax_plugin.surrogate.layers import one_thread
 from relax_plugin.surrogate.model import SurrogateBlackBox, SurrogateModel
 
 CONFIG = ReLAXConfig()
@@ -174,22 +174,21 @@ def test_fitting_a_surrogate(benchmark, wave):
     assert world.agreement.explained > 0.5
 
 
-@pytest.mark.parametrize("way", ["predict", "predict_moves"])
-def test_imagining_moves(benchmark, wave, way):
-    """The claim of `network.py` and `boosted.py`: what the other features add need be computed only once."""
+@pytest.mark.parametrize("way", ["predict", "predict_near"])
+def test_predicting_changed_rows(benchmark, wave, way):
+    """Of rows that differ in few cells from a state only these need be looked at."""
     task, explainer = wave
     world, values = explainer.surrogate_, task.space.values(task.X_test)[:300]
     feature = np.repeat(np.arange(values.shape[1]), 6)
-    target = np.random.default_rng(0).standard_normal(len(feature))
     moved = np.repeat(values[:, None], len(feature), axis=1)
-    moved[:, np.arange(len(feature)), feature] = target
-    moved = moved.reshape(-1, values.shape[1])
+    moved[:, np.arange(len(feature)), feature] = np.random.default_rng(0).standard_normal(len(feature))
+    moved, owner = moved.reshape(-1, values.shape[1]), np.repeat(np.arange(len(values)), len(feature))
     ways = {
         "predict": lambda: world.predict(moved),
-        "predict_moves": lambda: world.predict_moves(values, feature, world.table(feature, target)),
+        "predict_near": lambda: world.predict_near(values, world.hidden(values), owner, moved),
     }
     describe(benchmark, "surrogate model, moves", way, len(moved), way == "predict")
-    told = timed(benchmark, ways[way], rounds=10, warmup=1).reshape(len(moved), -1)
+    told = timed(benchmark, ways[way], rounds=10, warmup=1)
     np.testing.assert_allclose(told, world.predict(moved), atol=1e-3)
 
 
@@ -214,7 +213,7 @@ COLD_STARTS = {
     "import relax_plugin": "import relax_plugin",
     "first ReLAX": "import relax_plugin; relax_plugin.ReLAX",
     "first optimiser": "import relax_plugin, torch; relax_plugin.ReLAX; "
-    "from relax_plugin.surrogate.layers import Adam; w = torch.zeros(1, requires_grad=True); "
+    "from relax_plugin.agent.layers import Adam; w = torch.zeros(1, requires_grad=True); "
     "Adam([w], 0.1).descend(w.sum())",
     "torch.optim.Adam (not used)": "import relax_plugin, torch; relax_plugin.ReLAX; "
     "torch.optim.Adam([torch.zeros(1, requires_grad=True)])",

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from relax_plugin.surrogate.layers import MemberLinear
+from relax_plugin.agent.layers import MemberLinear
 
 
 class RandomNetworkDistillation(nn.Module):

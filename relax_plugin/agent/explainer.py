@@ -112,10 +112,10 @@ class ReLAX(CounterfactualSearch):
     def _train(self, rows: Values, validation: Values, rng: np.random.Generator) -> None:
         from relax_plugin.agent.demonstrations import Demonstrations, solved_starts
         from relax_plugin.agent.environment import CounterfactualEnv
+        from relax_plugin.agent.layers import one_thread
         from relax_plugin.agent.pdqn import Agent
         from relax_plugin.agent.starts import draw_starts, typical_gap
         from relax_plugin.agent.training import train
-        from relax_plugin.surrogate.layers import one_thread
 
         config, most, seed = self.config_, self._most_changes(), int(self.seed)
         world = self._world(rows, rng)
@@ -172,12 +172,11 @@ class ReLAX(CounterfactualSearch):
             return model
         from relax_plugin.surrogate.learning import fit_surrogate
         from relax_plugin.surrogate.model import SurrogateBlackBox
-        from relax_plugin.surrogate.sampling import Mixing
 
         if surrogate is None:
             rows = (self.config_.query_budget or TRAINING_BUDGET) - self.fit_rows_
             goal, most = self.goal_, self._most_changes()
-            surrogate = fit_surrogate(model, values, self.known_, rows, goal, most, Mixing(), rng)
+            surrogate = fit_surrogate(model, values, self.known_, rows, goal, most, rng)
         self.training_ = f"on a surrogate model: {surrogate.agreement}"
         return SurrogateBlackBox(surrogate)
 
@@ -229,7 +228,7 @@ class ReLAX(CounterfactualSearch):
         if self.surrogate_ is not None:
             paths = best_actions(self._ranker(STRETCH), self.observer_, "agent") if learned else []
             search = self._surrogate_search(paths)
-            return search.first_search(problem) if further else search.search(problem)
+            return search.search(problem, persistent=not further)
         rows, before = rows_of_search(problem, self.max_queries), problem.spent.copy()
         made = self._solver(rows, wider=not further)(problem)
         left = np.full(len(problem), FEW_ROWS) if rows is None else rows - (problem.spent - before)

@@ -7,6 +7,7 @@ import numpy as np
 
 from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.agent.environment import CounterfactualEnv
+from relax_plugin.agent.layers import one_thread
 from relax_plugin.agent.pdqn import Agent
 from relax_plugin.agent.policy import Weights
 from relax_plugin.agent.starts import around
@@ -16,7 +17,6 @@ from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import Solver
 from relax_plugin.search.polish import refine
 from relax_plugin.search.state import Episodes, Observer
-from relax_plugin.surrogate.layers import one_thread
 
 TARGETS_SIDE_BY_SIDE = 64  # agents trained in one ensemble; bounds the memory
 

@@ -8,9 +8,9 @@ import math
 import torch
 from torch import Tensor, nn
 
+from relax_plugin.agent.layers import MemberLinear, trunk
 from relax_plugin.agent.policy import CODE, LEAST_ROOM
 from relax_plugin.search.state import Observer
-from relax_plugin.surrogate.layers import MemberLinear, trunk
 
 
 class QNetwork(nn.Module):

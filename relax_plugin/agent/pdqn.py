@@ -9,12 +9,12 @@ from torch import Tensor
 
 from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.agent.curiosity import RandomNetworkDistillation, action_inputs
+from relax_plugin.agent.layers import Adam
 from relax_plugin.agent.networks import ParameterNetwork, QNetwork
 from relax_plugin.agent.policy import Policy, Weights
 from relax_plugin.agent.replay import Transitions
 from relax_plugin.arrays import Array, Booleans, Floats, Integers
 from relax_plugin.search.state import Observer
-from relax_plugin.surrogate.layers import Adam
 
 TARGET_RATE = 0.02  # share of the online network that its target takes over at each update
 PARAMETER_NOISE = 0.2  # standard deviation of the noise on magnitudes, times ε

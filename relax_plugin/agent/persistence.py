@@ -20,7 +20,7 @@ from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.agent.history import ROW_OF_HISTORY, History
 from relax_plugin.agent.policy import Policy, weight_shapes
 from relax_plugin.answers import Answer
-from relax_plugin.arrays import Array, Values
+from relax_plugin.arrays import Array, Values, take_array
 from relax_plugin.base import real_number, whole_number
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.errors import InputError, ReLAXError, SavedFileError
@@ -85,7 +85,7 @@ def save_explainer(explainer: "ReLAX", path: Path, training_rows: bool) -> None:
     }
     arrays = {f"agent.{name}": weight for name, weight in explainer.agent_.weights.items()}
     if surrogate is not None:
-        arrays |= {f"{SURROGATE}{name}": np.asarray(weight) for name, weight in surrogate.weights_by_name().items()}
+        arrays |= {f"{SURROGATE}{name}": weight for name, weight in surrogate.weights_by_name().items()}
     arrays |= {"moves.feature": explainer.moves_.feature, "moves.value": explainer.moves_.value}
     arrays |= {"moved": observer.actions.moved, "natural": explainer.natural_}
     arrays |= _written_rows(explainer.space_, explainer.answered_, list(cells), training_rows)
@@ -223,7 +223,7 @@ def _restored(cls: type[Explainer], header: dict[str, Any], arrays: Arrays, mode
     gap_scale = real_number("gap_scale", header["gap_scale"], np.finfo(np.float64).tiny, np.finfo(np.float64).max)
     changes = int(real_number("changes", whole_number("changes", header["changes"], 1), 1, len(space)))
     explainer.moves_ = _moves(space, arrays)
-    explainer.natural_ = _taken(arrays, "natural", np.float64, len(space))
+    explainer.natural_ = take_array(arrays, "natural", np.float64, len(space))
     _require((explainer.natural_ >= 0).all(), "a natural step is below 0")
     explainer.training_rows_ = TrainingRows.of(space, rows)
     explainer.history_ = _history(header["history"], header["stopped"])
@@ -233,13 +233,13 @@ def _restored(cls: type[Explainer], header: dict[str, Any], arrays: Arrays, mode
     _require(isinstance(explainer.training_, str), "what it says of its training is no text")
     explainer.surrogate_ = _surrogate(explainer.blackbox_, header["agreement"], arrays)
     explainer.answered_ = _answers(explainer.blackbox_, Neighbours(rows), arrays)
-    moved = _taken(arrays, "moved", np.int64, None)
+    moved = take_array(arrays, "moved", np.int64, None)
     inside = len(moved) and moved[0] >= 0 and moved[-1] < len(space) and (np.diff(moved) > 0).all()
     _require(inside, "the features that the agent moves are none of the space")
     explainer.observer_ = Observer(space, ActionTable(space, config.actions, moved), changes, gap_scale)
     width, actions = explainer.observer_.width(explainer.blackbox_), len(explainer.observer_.actions)
     shapes = weight_shapes(width, actions, config.hidden)
-    weights = {name: _taken(arrays, f"agent.{name}", np.float32, *shape) for name, shape in shapes.items()}
+    weights = {name: take_array(arrays, f"agent.{name}", np.float32, *shape) for name, shape in shapes.items()}
     _require(not arrays, f"there is no place for {min(arrays, default='')!r}")
     explainer.agent_ = Policy(weights, explainer.observer_)
     return explainer
@@ -250,18 +250,8 @@ def _require(holds: Any, told: str) -> None:
         raise InputError(f"{told}.")
 
 
-def _taken(arrays: Arrays, name: str, kind: Any, *shape: int | None, finite: bool = True) -> Array:
-    """An array of numbers, taken out of a file's; None in its shape stands for any length."""
-    array = arrays.pop(name, np.zeros(0))
-    fits = array.dtype == kind and array.ndim == len(shape)
-    fits = fits and all(wanted in (None, given) for wanted, given in zip(shape, array.shape, strict=True))
-    _require(fits, f"{np.dtype(kind)} of shape {shape} is expected for {name!r}, not {array.dtype} of {array.shape}")
-    _require(np.isfinite(array).all() if finite else not np.isnan(array).any(), f"{name!r} holds what is no number")
-    return array
-
-
 def _training_rows(space: FeatureSpace, arrays: Arrays) -> Values:
-    rows: Values = _taken(arrays, "rows", np.float64, None, len(space))
+    rows: Values = take_array(arrays, "rows", np.float64, None, len(space))
     counts = np.diff(space.category_offsets) + [len(space.foreign_cells(j)) for j in range(len(space))]
     codes, most = rows[:, space.is_categorical], counts[space.is_categorical]
     known = ((codes >= 0) & (codes < most) & (codes == np.round(codes))).all()
@@ -272,10 +262,10 @@ def _training_rows(space: FeatureSpace, arrays: Arrays) -> Values:
 def _answers(blackbox: BlackBox, neighbours: Neighbours, arrays: Arrays) -> AnsweredRows:
     """The training rows of a file with what the model said to them."""
     answered, scores, classes = AnsweredRows(neighbours), None, blackbox.classes
-    output = _taken(arrays, "answers.output", np.float64, len(neighbours))
+    output = take_array(arrays, "answers.output", np.float64, len(neighbours))
     if "answers.scores" in arrays:
         width = 0 if classes is None else len(classes)
-        scores = _taken(arrays, "answers.scores", np.float64, len(neighbours), width)
+        scores = take_array(arrays, "answers.scores", np.float64, len(neighbours), width)
     if classes is not None:
         known = (output == np.round(output)) & (output >= -1) & (output < len(classes))
         _require(known.all(), "the answers to the training rows are none of the model's classes")
@@ -284,8 +274,8 @@ def _answers(blackbox: BlackBox, neighbours: Neighbours, arrays: Arrays) -> Answ
 
 
 def _moves(space: FeatureSpace, arrays: Arrays) -> Moves:
-    feature = _taken(arrays, "moves.feature", np.int64, None)
-    value = _taken(arrays, "moves.value", np.float64, len(feature), finite=False)
+    feature = take_array(arrays, "moves.feature", np.int64, None)
+    value = take_array(arrays, "moves.value", np.float64, len(feature), finite=False)
     _require(((feature >= 0) & (feature < len(space))).all(), "a move is one of a feature that there is not")
     codes = value[space.is_categorical[feature]]
     _require((np.isfinite(codes) & (codes == np.round(codes))).all(), "a move chooses a category that there cannot be")
@@ -294,14 +284,11 @@ def _moves(space: FeatureSpace, arrays: Arrays) -> Moves:
 
 def _surrogate(blackbox: BlackBox, agreement: dict[str, Any] | None, arrays: Arrays) -> "SurrogateModel | None":
     """The surrogate model of a file, whose arrays are taken out; None if there is none."""
-    own = {name.removeprefix(SURROGATE): arrays.pop(name) for name in list(arrays) if name.startswith(SURROGATE)}
     if agreement is None:
         return None
-    import torch
-
     from relax_plugin.surrogate.model import Agreement, SurrogateModel
 
-    surrogate = SurrogateModel.restored(blackbox, {name: torch.from_numpy(array) for name, array in own.items()})
+    surrogate = SurrogateModel.restored(blackbox, arrays, SURROGATE)
     rows = whole_number("rows", agreement["rows"], 0)
     labels, worst, explained = (float(agreement[name]) for name in ("labels", "worst", "explained"))
     surrogate.agreement = Agreement(labels, worst, explained, rows)

@@ -13,7 +13,9 @@ from relax_plugin.goal import Goal
 from relax_plugin.limits import Limits
 from relax_plugin.search.goals import random_goals
 from relax_plugin.search.state import Episodes
-from relax_plugin.surrogate.sampling import Mixing, mixtures
+
+GAUSSIAN = 0.25  # share of mixtures that are Gaussian instead
+NOISE = 0.3  # standard deviations
 
 MASK_RATE = 0.8  # highest share of features frozen, or narrowed, in one start
 
@@ -34,7 +36,7 @@ def draw_starts(
     assert space is not None
     made = round(config.made_share * config.start_pool)
     real = values[rng.permutation(len(values))[: config.start_pool - made]]
-    candidates = np.concatenate([real, mixtures(values, space, Mixing(), rng, made)])
+    candidates = np.concatenate([real, mixtures(values, space, rng, made)])
     candidates, answer = answered(blackbox, candidates)
     goals = random_goals(goal, blackbox, answer, rng)
     open_ = np.flatnonzero(~goals.met(answer))
@@ -45,6 +47,21 @@ def draw_starts(
     start = candidates[chosen]
     limits = random_limits(space, start, config, rng)
     return Episodes.begin(start, answer.take(chosen), goals.take(chosen), limits, max_changes)
+
+
+def mixtures(values: Values, space: FeatureSpace, rng: np.random.Generator, count: int) -> Values:
+    """Rows between two training rows, with noise; some are drawn from a Gaussian instead."""
+    one, other = (values[rng.integers(0, len(values), count)] for _ in range(2))
+    share = rng.random((count, 1))
+    mixed = one + share * (other - one)
+    mixed += NOISE * space.scale * rng.standard_normal(mixed.shape)
+    gaussian = space.mean + space.scale * rng.standard_normal(mixed.shape)
+    mixed = np.where(rng.random((count, 1)) < GAUSSIAN, gaussian, mixed)
+    low, high = space.limits().ends
+    mixed = np.where(low > high, one, space.limits().inside(mixed))
+    from_one = rng.random(mixed.shape) >= share
+    at_once = space.is_categorical | (one == space.missing_codes) | (other == space.missing_codes)
+    return np.where(at_once, np.where(from_one, one, other), mixed)
 
 
 def typical_gap(starts: Episodes) -> float:

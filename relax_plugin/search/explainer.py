@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -111,11 +112,10 @@ class CounterfactualSearch(CounterfactualExplainer):
     def _fit_surrogate(self, values: Values, spent: int, rng: np.random.Generator) -> None:
         from relax_plugin.surrogate import acquisition
         from relax_plugin.surrogate.learning import fit_surrogate
-        from relax_plugin.surrogate.sampling import Mixing
 
         left, most = self._surrogate_rows() - spent, self._most_changes()
-        self.surrogate_ = fit_surrogate(self.blackbox_, values, self.known_, left, self.goal_, most, Mixing(), rng)
-        self.answered_ = acquisition.predicted_answers(self.surrogate_, Neighbours.of(values, acquisition.NEAR_KEPT))
+        self.surrogate_ = fit_surrogate(self.blackbox_, values, self.known_, left, self.goal_, most, rng)
+        self.answered_ = acquisition.predicted_answers(self.surrogate_, values)
 
     def _read_trees(self, known: tuple[Values, Answer]) -> None:
         from relax_plugin.search.trees import read_profiles  # whose readers import much of scikit-learn
@@ -159,7 +159,7 @@ class CounterfactualSearch(CounterfactualExplainer):
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         if self.surrogate_ is not None:
             search = self._surrogate_search()
-            return fill_slots(problem, n, search.search, search.first_search)
+            return fill_slots(problem, n, search.search, partial(search.search, persistent=False))
         return fill_slots(problem, n, self._solver(rows_of_search(problem, self.max_queries)))
 
     def _surrogate_search(self, further: Sequence[Proposer] = ()) -> "SurrogateSearch":

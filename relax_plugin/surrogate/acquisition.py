@@ -20,7 +20,7 @@ from relax_plugin.search.moves import Moves
 from relax_plugin.search.neighbours import AnsweredRows, Neighbours
 from relax_plugin.search.polish import POLISHED, drop, shorten, snapped, swap
 from relax_plugin.search.proposers import GreedyChanges, NearRows, Proposer
-from relax_plugin.surrogate.belief import Belief, expected_improvement
+from relax_plugin.surrogate.belief import Belief, Best, expected_improvement
 from relax_plugin.surrogate.model import SurrogateBlackBox, SurrogateModel
 
 VALUES = 12  # of each number that are tried on the surrogate
@@ -67,10 +67,11 @@ class SurrogateProblem(Problem):
     @cached_property
     def gap(self) -> Floats:
         gap, owner = self.surrogate.gap(self.goal, self.start), np.arange(len(self))
-        return np.asarray(self._safe(gap + self.belief.correction(self.belief.alike(self.start, owner), owner), owner))
+        gap = gap + self.belief.correction(self.belief.alike(self.start, owner), owner) + SAFETY * self.belief.own
+        return np.asarray(gap)
 
     @cached_property
-    def hidden(self) -> Floats | None:
+    def hidden(self) -> Floats:
         return self.surrogate.hidden(self.start)
 
     def part(self, index: Integers) -> "SurrogateProblem":
@@ -79,10 +80,11 @@ class SurrogateProblem(Problem):
         return replace(part, belief=self.belief.of(index), watched=[], whole=None, index=None)
 
     def judge_fully(self, values: Values, owner: Integers) -> tuple[Booleans, Floats, Answer]:
-        predicted = self.surrogate.predict_near(self.start, self.hidden, owner, values)
-        told = self.surrogate.targets.gap(self.goal.take(owner), predicted)
+        targets = self.surrogate.targets
+        answer = targets.answer(self.surrogate.predict_near(self.start, self.hidden, owner, values))
+        told = targets.gap_of(self.goal.take(owner), answer)
         believed = told + self.belief.correction(self.belief.alike(values, owner), owner)
-        gap = self._safe(believed, owner)
+        gap = believed + SAFETY * self.belief.own[owner]
         changes = (values != self.start[owner]).sum(axis=1)
         might = (believed < MIGHT * self.belief.own[owner]) & (changes > 0) & (changes <= self.max_changes)
         if self.conditions:
@@ -90,10 +92,7 @@ class SurrogateProblem(Problem):
             might[some] = self.admits(values[some], owner[some])
             gap = np.where(might, gap, np.maximum(gap, np.finfo(float).tiny))
         self.watched.append((values[might], owner[might], told[might]))
-        return gap < 0, gap, self.surrogate.targets.answer(predicted)
-
-    def _safe(self, gap: Floats, owner: Integers) -> Floats:
-        return np.asarray(gap + SAFETY * self.belief.own[owner])
+        return gap < 0, gap, answer
 
 
 class Pool(NamedTuple):
@@ -116,48 +115,22 @@ class Pool(NamedTuple):
 
 @dataclass(frozen=True)
 class SurrogateSearch:
-    """Finds one counterfactual for each query of a model that is costly to ask.
-
-    Parameters
-    ----------
-    surrogate : SurrogateModel
-    moves : Moves
-        Some of their values are tried on the surrogate.
-    answered : AnsweredRows or Neighbours
-        Training rows, with the answers of the surrogate.
-    rows : int
-        Model rows that a query may cost, with those for the query itself and for the confirmation of its answer.
-    natural : array of floats, optional
-        The steps that people count each number in.
-    further : sequence of Proposer
-        Whose candidates join.
-    until : float
-        When a search is over, as `time.perf_counter` tells; what is found by then is delivered.
-    """
+    """Finds one counterfactual for each query of a model that is costly to ask."""
 
     surrogate: SurrogateModel
-    moves: Moves
-    answered: AnsweredRows | Neighbours
-    rows: int
-    natural: Floats | None = None
-    further: Sequence[Proposer] = ()
-    until: float = np.inf
+    moves: Moves  # some of their values are tried on the surrogate
+    near: AnsweredRows  # training rows, with the answers of the surrogate
+    rows: int  # of the model that a query may cost, with those for itself and for the confirmation of its answer
+    natural: Floats | None = None  # the steps that people count each number in
+    further: Sequence[Proposer] = ()  # whose candidates join
+    until: float = np.inf  # when a search is over, as `time.perf_counter` tells; what is found by then is delivered
 
-    @cached_property
-    def near(self) -> AnsweredRows:
-        if isinstance(self.answered, AnsweredRows):
-            return self.answered
-        return predicted_answers(self.surrogate, self.answered)
+    def search(self, problem: Problem, persistent: bool = True) -> Proposals:
+        """One counterfactual for each query, or its closest attempt.
 
-    def search(self, problem: Problem) -> Proposals:
-        """One counterfactual for each query, or its closest attempt."""
-        return self._in_parts(problem, persistent=not problem.preferred)
-
-    def first_search(self, problem: Problem) -> Proposals:
-        """The same without more rows for queries that are without a counterfactual."""
-        return self._in_parts(problem, persistent=False)
-
-    def _in_parts(self, problem: Problem, persistent: bool) -> Proposals:
+        If not `persistent`, there are no more rows for queries that are without a counterfactual.
+        """
+        persistent = persistent and not problem.preferred
         made, few = Proposals.empty(problem, 1), self.moves.thinned(VALUES, problem.space)
         for queries, part in problem.parts(max(1, CELLS // (len(few.feature) * len(problem.space)))):
             made.put(queries, self._search(part, few, persistent))
@@ -165,32 +138,21 @@ class SurrogateSearch:
 
     def proposals(self, problem: Problem, each: int, chosen: Callable[[Floats], Floats]) -> tuple[Values, Integers]:
         """What the model would be asked about first, so many candidates of each query, and whose they are."""
-        few = self.moves.thinned(LEARN_VALUES, problem.space)
-        hunt = Acquisition(self.surrogate, problem, few, [GreedyChanges(few, PAIRS), NearRows(self.near, few, NEAR)])
-        hunt.watch(np.arange(len(problem)))
-        worth, _ = hunt._worth(hunt.pool)
-        value = chosen(worth)
-        order = np.lexsort((-value, hunt.pool.owner))
-        turn = np.arange(len(order)) - np.searchsorted(hunt.pool.owner[order], hunt.pool.owner[order])
-        picked = order[turn < each]
+        hunt = Acquisition(self, problem, self.moves.thinned(LEARN_VALUES, problem.space))
+        hunt.watch(np.arange(len(problem)), hunt.proposers(PAIRS, NEAR))
+        picked = _first(hunt.pool.owner, chosen(hunt.worth(hunt.pool)[0]), each)
         return hunt.pool.values[picked], hunt.pool.owner[picked]
 
     def _search(self, problem: Problem, few: Moves, persistent: bool) -> Proposals:
-        everyone = np.arange(len(problem))
-        proposers: list[Proposer] = [*self.further, GreedyChanges(few, PAIRS), NearRows(self.near, few, NEAR)]
-        hunt = Acquisition(self.surrogate, problem, few, proposers, self.natural, self.until)
+        everyone, hunt = np.arange(len(problem)), Acquisition(self, problem, few)
         rows = hunt.overhead + (self.rows - hunt.overhead) // 4 if problem.preferred else self.rows
-        hunt.watch(everyone)
+        hunt.watch(everyone, [*self.further, *hunt.proposers(PAIRS, NEAR)])
         hunt.ask(everyone, rows)
         made = Proposals.empty(problem, 1)
         made.stage[hunt.solved, 0] = "surrogate"
         left = np.flatnonzero(~hunt.solved)
         if len(left) and persistent:
-            wider: list[Proposer] = [
-                GreedyChanges(few, 4 * PAIRS, strong=16, width=3),
-                NearRows(self.near, few, 8 * NEAR),
-            ]
-            hunt.watch(left, wider)
+            hunt.watch(left, hunt.proposers(4 * PAIRS, 8 * NEAR, strong=16, width=3))
             hunt.ask(left, LONGER * rows)
             made.stage[left, 0] = np.where(hunt.solved[left], "longer search", "")
         made.values[:, 0], made.offered[:, 0] = hunt.values, hunt.solved
@@ -217,48 +179,34 @@ class SurrogateSearch:
                 made.scores[left[best.owner], 0] = best.scores
             left = np.delete(left, best.owner)
         if problem.conditions and len(left):
-            part, few = replace(problem.part(left), conditions=()), self.moves.thinned(VALUES, problem.space)
-            proposers, everyone = [GreedyChanges(few, PAIRS)], np.arange(len(left))
-            beyond = Acquisition(self.surrogate, part, few, proposers, until=self.until)
-            beyond.watch(everyone)
-            beyond.ask(everyone, beyond.overhead + BEYOND + problem.max_changes)
+            part = replace(problem.part(left), conditions=())
+            beyond = Acquisition(self, part, self.moves.thinned(VALUES, problem.space))
+            beyond.watch(np.arange(len(left)), beyond.proposers(PAIRS, 0)[:1])
+            beyond.ask(np.arange(len(left)), beyond.overhead + BEYOND + problem.max_changes)
             part.bar(np.flatnonzero(beyond.solved))
 
 
-def predicted_answers(surrogate: SurrogateModel, neighbours: Neighbours) -> AnsweredRows:
+def predicted_answers(surrogate: SurrogateModel, values: Values) -> AnsweredRows:
     """Training rows with the answers that the surrogate model gives."""
-    if len(neighbours) > NEAR_KEPT:
-        neighbours = Neighbours(neighbours.rows[np.linspace(0, len(neighbours) - 1, NEAR_KEPT).astype(np.int64)])
-    answered = AnsweredRows(neighbours)
-    answered.ask(SurrogateBlackBox(surrogate), np.arange(len(neighbours)))
+    answered = AnsweredRows(Neighbours.of(values, NEAR_KEPT))
+    answered.ask(SurrogateBlackBox(surrogate), np.arange(len(answered.neighbours)))
     return answered
 
 
 class Acquisition:
     """One batch of queries: candidates found on the surrogate, what is believed of them, and the best answers so far.
 
-    `values` are the closest attempts where there is no answer; `changes` and `distance` are infinite there.
+    `values` are the closest attempts where there is no answer.
     """
 
-    def __init__(
-        self,
-        surrogate: SurrogateModel,
-        problem: Problem,
-        moves: Moves,
-        proposers: Sequence[Proposer],
-        natural: Floats | None = None,
-        until: float = np.inf,
-    ) -> None:
-        self.surrogate, self.problem, self.moves, self.natural = surrogate, problem, moves, natural
-        self.proposers, self.budget = proposers, Budget(until=until)
-        n = len(problem)
-        self.belief = Belief(
-            problem.space, problem.start, surrogate.error, self._surprise(problem.start, problem.before)
-        )
-        self.values, self.closest = problem.start.copy(), problem.gap.copy()
-        self.changes, self.distance = np.full(n, np.inf), np.full(n, np.inf)
-        self.asked = np.zeros(n, dtype=np.int64)
-        known = problem.before.scores
+    def __init__(self, search: SurrogateSearch, problem: Problem, moves: Moves) -> None:
+        self.search, self.surrogate, self.problem, self.moves = search, search.surrogate, problem, moves
+        self.budget, n = Budget(until=search.until), len(problem)
+        goal, before = problem.goal, problem.before
+        residual = self._surprise(goal, before, self.surrogate.gap(goal, problem.start), goal.met(before))
+        self.belief = Belief(problem.space, problem.start, self.surrogate.error, residual)
+        self.values, self.closest, self.best = problem.start.copy(), problem.gap.copy(), Best.none(n)
+        known = before.scores
         self.scores = None if known is None else np.full(known.shape, np.nan)  # of `values`
         apart = problem.blackbox.reader.labels_apart and problem.blackbox.task == "classification"
         self.overhead = 2 + apart  # rows for the query itself, and for the confirmation of its answer
@@ -275,76 +223,63 @@ class Acquisition:
 
     @property
     def solved(self) -> Booleans:
-        return np.asarray(np.isfinite(self.changes))
+        return np.asarray(np.isfinite(self.best.changes))
 
-    def watch(self, who: Integers, proposers: Sequence[Proposer] | None = None) -> None:
-        """Let the engine run on the surrogate, as it is corrected by now; what it finds joins the pool."""
+    def proposers(self, pairs: int, near: int, strong: int = 10, width: int = 1) -> list[Proposer]:
+        greedy = GreedyChanges(self.moves, pairs, strong, width)
+        return [greedy, NearRows(self.search.near, self.moves, near)]
+
+    def watch(self, who: Integers, proposers: Sequence[Proposer]) -> None:
+        """Let the engine run on the surrogate, as it is corrected by now; what it finds joins the pool.
+
+        Without proposers it polishes what is believed to be valid by now.
+        """
         if len(who) == 0:
             return
         problem = SurrogateProblem.of(self.problem, self.surrogate, self.belief).part(who)
         candidates = Candidates(problem, self.budget)
-        for proposer in self.proposers if proposers is None else proposers:
-            proposer.propose(candidates)
+        if proposers:
+            for proposer in proposers:
+                proposer.propose(candidates)
+        else:
+            candidates.accept(*self._believed_valid(who))
         drop(candidates, POLISHED)
-        swap(candidates, self.moves)
+        if proposers:
+            swap(candidates, self.moves)
         shorten(candidates, POLISHED, ZOOMS)
         problem.judge_fully(candidates.nearest_miss.values, np.arange(len(who)))
-        self._join(problem, who)
-
-    def polish(self, who: Integers) -> None:
-        """Polish, on the surrogate, what is believed to be valid by now."""
-        if len(who) == 0:
-            return
-        problem = SurrogateProblem.of(self.problem, self.surrogate, self.belief).part(who)
-        candidates, place = Candidates(problem, self.budget), np.full(len(self.problem), -1)
-        place[who] = np.arange(len(who))
-        gap = self.pool.gap + self.belief.correction(self.pool.alike, self.pool.owner)
-        own = self.belief.own[self.pool.owner]
-        good = (place[self.pool.owner] >= 0) & (gap + SAFETY * own < 0)
-        good &= self.pool.changes <= self.changes[self.pool.owner]
-        values, owner = self.pool.values[good], place[self.pool.owner[good]]
-        solved = np.flatnonzero(self.solved[who])
-        values, owner = np.concatenate([values, self.values[who[solved]]]), np.concatenate([owner, solved])
-        if len(values) == 0:
-            return
-        candidates.accept(values, owner)
-        drop(candidates, POLISHED)
-        shorten(candidates, POLISHED, ZOOMS)
-        self._join(problem, who)
-
-    def _join(self, problem: SurrogateProblem, who: Integers) -> None:
-        """Let what was watched join the pool, of which the most promising are kept."""
-        if not problem.watched:
-            return
         values, owner, gap = (np.concatenate(part) for part in zip(*problem.watched, strict=True))
         self._add(values, who[owner], gap)
-        steps, limits = self.natural, self.problem.conditions or self.problem.by_distance
-        if steps is None or limits or len(self.pool.owner) == 0:
-            return
-        values = snapped(self.problem, self.pool.values, self.pool.owner, steps)
-        odd = np.flatnonzero((values != self.pool.values).any(axis=1))
-        values, owner = values[odd], self.pool.owner[odd]
-        kept = np.ones(len(self.pool.owner), dtype=bool)
-        kept[odd] = False
-        self.pool = self.pool.take(kept)
-        self._add(values, owner, self.surrogate.gap(self.problem.goal.take(owner), values))
+        steps, limits = self.search.natural, self.problem.conditions or self.problem.by_distance
+        if steps is not None and not limits and len(self.pool.owner):
+            values, owner = snapped(self.problem, self.pool.values, self.pool.owner, steps), self.pool.owner
+            odd = (values != self.pool.values).any(axis=1)
+            self.pool = self.pool.take(~odd)
+            values, owner = values[odd], owner[odd]
+            self._add(values, owner, self.surrogate.gap(self.problem.goal.take(owner), values))
+
+    def _believed_valid(self, who: Integers) -> tuple[Values, Integers]:
+        """The answers of some queries, and what is believed to be valid with no more changes; whose of them each is."""
+        pool, place = self.pool, np.full(len(self.problem), -1)
+        place[who] = np.arange(len(who))
+        gap = pool.gap + self.belief.correction(pool.alike, pool.owner) + SAFETY * self.belief.own[pool.owner]
+        good = (place[pool.owner] >= 0) & (gap < 0) & (pool.changes <= self.best.changes[pool.owner])
+        solved = np.flatnonzero(self.solved[who])
+        values = np.concatenate([pool.values[good], self.values[who[solved]]])
+        return values, np.concatenate([place[pool.owner[good]], solved])
 
     def _add(self, values: Values, owner: Integers, gap: Floats) -> None:
-        pool, new = self.pool, self._keys(values, owner)
-        known = np.concatenate([self.done, self._keys(pool.values, pool.owner)])
-        fresh = np.unique(np.concatenate([known, new]), axis=0, return_index=True)[1]
-        fresh = fresh[fresh >= len(known)] - len(known)
+        """Let new candidates join the pool, of which the most promising are kept."""
+        known = np.concatenate([self.done, self._keys(self.pool.values, self.pool.owner)])
+        every = np.concatenate([known, self._keys(values, owner)])
+        fresh = np.unique(every, axis=0, return_index=True)[1] - len(known)
+        fresh = fresh[fresh >= 0]
         values, owner, gap = values[fresh], owner[fresh], gap[fresh]
         changes = self.problem.changed(values, owner).sum(axis=1)
         distance, alike = self.problem.distance(values, owner), self.belief.alike(values, owner)
-        pool = pool.beside(Pool(values, owner, gap, changes, distance, alike))
-        worth, sure = self._worth(pool)
-        kept = np.zeros(len(worth), dtype=bool)
-        for value, most in ((worth, POOL), (sure, SUREST)):
-            order = np.lexsort((-value, pool.owner))
-            turn = np.arange(len(order)) - np.searchsorted(pool.owner[order], pool.owner[order])
-            kept[order[turn < most]] = True
-        self.pool = pool.take(kept)
+        pool = self.pool.beside(Pool(values, owner, gap, changes, distance, alike))
+        worth, sure = self.worth(pool)
+        self.pool = pool.take(np.union1d(_first(pool.owner, worth, POOL), _first(pool.owner, sure, SUREST)))
 
     def _keys(self, values: Values, owner: Integers) -> Integers:
         """Two numbers for each candidate, which tell it from others."""
@@ -356,15 +291,15 @@ class Acquisition:
         self.pool = self.pool.take(mine[self.pool.owner])
         polished = np.zeros(len(self.problem), dtype=bool)  # since its last answer
         while len(self.pool.owner) and not self.budget.is_over:
-            due = np.flatnonzero(mine & np.isin(self.asked, AFTER) & ~polished)
+            due = np.flatnonzero(mine & np.isin(self.best.asked, AFTER) & ~polished)
             again = ~self.solved[due] | self.problem.by_distance  # where a row of other changes may be closer
-            self.polish(due[self.solved[due]])
-            self.watch(due[again])
+            self.watch(due[self.solved[due]], ())
+            self.watch(due[again], [*self.search.further, *self.proposers(PAIRS, NEAR)])
             polished[due] = True
             pick, poor = self._promising(mine, rows)
             stale = np.flatnonzero(poor & ~polished)
             if len(stale):
-                self.polish(stale)
+                self.watch(stale, ())
                 polished[stale] = True
                 pick, _ = self._promising(mine, rows)
             if len(pick) == 0:
@@ -375,32 +310,27 @@ class Acquisition:
     def _promising(self, mine: Booleans, rows: int) -> tuple[Integers, Booleans]:
         """The candidate that each query would ask about next, and which of them could ask, but have no good one."""
         pool, price = self.pool, self.problem.blackbox.rows_per_question
-        worth, sure = self._worth(pool)
+        worth, sure = self.worth(pool)
         # Each of several changes will be tried without.
-        without = np.where(self.solved & (self.changes > 1), self.changes, 0)
+        without = np.where(self.solved & (self.best.changes > 1), self.best.changes, 0)
         able = mine & (self.spent + price * (1 + without) <= rows)
         needed = np.maximum(np.where(pool.changes > 1, pool.changes, 0), without[pool.owner])
         pays = able[pool.owner] & (self.spent[pool.owner] + price * (1 + needed) <= rows) & (worth > ENOUGH)
         # A query asks at least once: what comes closest is shown.
-        value = np.where(pays, worth, np.where((mine & (self.asked == 0))[pool.owner], sure - FIRST, -np.inf))
-        order = np.lexsort((-value, pool.owner))
-        pick = order[np.unique(pool.owner[order], return_index=True)[1]]
+        value = np.where(pays, worth, np.where((mine & (self.best.asked == 0))[pool.owner], sure - FIRST, -np.inf))
+        pick = _first(pool.owner, value, 1)
         pick = pick[np.isfinite(value[pick])]
         able[pool.owner[pick]] = False
-        return pick, able & (self.asked > 0)
+        return pick, able & (self.best.asked > 0)
 
     def _ask(self, pick: Integers) -> None:
         one, problem = self.pool.take(pick), self.problem
         owner, goal = one.owner, problem.goal.take(one.owner)
         answer = problem.ask(one.values, owner)
         met, gap = goal.met(answer), goal.gap(answer)
-        self.asked[owner] += 1
+        self.best.asked[owner] += 1
         self.done = np.concatenate([self.done, self._keys(one.values, owner)])
-        residual = self._surprise_of(goal, answer, one.gap, met)
-        self.belief.learn(owner, one.values, residual)
-        latest = self.belief.rows.shape[1] - 1
-        left = np.ones(len(self.pool.owner), dtype=bool)
-        left[pick] = False
+        self.belief.learn(owner, one.values, self._surprise(goal, answer, one.gap, met))
         better = met & self._improves(one)
         nearer = ~met & ~self.solved[owner] & (gap < self.closest[owner])
         kept = better | nearer
@@ -408,47 +338,37 @@ class Acquisition:
         self.closest[owner[nearer]] = gap[nearer]
         if self.scores is not None and answer.scores is not None:
             self.scores[owner[kept]] = answer.scores[kept]
-        self.changes[owner[better]], self.distance[owner[better]] = one.changes[better], one.distance[better]
-        pool = self.pool.take(left)
-        pool = pool.take(self._improves(pool))
-        column = self.belief.alike(pool.values, pool.owner, latest)
+        self.best.changes[owner[better]], self.best.distance[owner[better]] = one.changes[better], one.distance[better]
+        left = np.ones(len(self.pool.owner), dtype=bool)
+        left[pick] = False
+        pool = self.pool.take(left & self._improves(self.pool))
+        column = self.belief.alike(pool.values, pool.owner, self.belief.rows.shape[1] - 1)
         self.pool = pool._replace(alike=np.column_stack([pool.alike, column]))
 
     def _improves(self, pool: Pool) -> Booleans:
         """Whether candidates would be better than the best answers of their owners."""
-        changes, distance = self.changes[pool.owner], self.distance[pool.owner]
+        changes, distance = self.best.changes[pool.owner], self.best.distance[pool.owner]
         shorter = pool.distance < distance
         if self.problem.by_distance:
             return shorter
         return np.asarray((pool.changes < changes) | ((pool.changes == changes) & shorter))
 
-    def _believed(self, pool: Pool) -> tuple[Floats, Floats]:
-        correction = self.belief.correction(pool.alike, pool.owner)
-        return pool.gap + correction, self.belief.errors(pool.alike, pool.owner)
-
-    def _worth(self, pool: Pool) -> tuple[Floats, Floats]:
+    def worth(self, pool: Pool) -> tuple[Floats, Floats]:
         """The expected improvement of each candidate, and how sure it is to be valid."""
-        gap, error = self._believed(pool)
-        worth = expected_improvement(
-            gap,
-            error,
-            pool.changes,
-            pool.distance,
-            pool.owner,
-            self.changes,
-            self.distance,
-            self.asked.astype(float),
-            self.problem.by_distance,
-        )
-        return worth, -gap / error
+        gap = pool.gap + self.belief.correction(pool.alike, pool.owner)
+        sure = -gap / self.belief.errors(pool.alike, pool.owner)
+        by_distance = self.problem.by_distance
+        return expected_improvement(sure, pool.changes, pool.distance, pool.owner, self.best, by_distance), sure
 
-    def _surprise(self, values: Values, answer: Answer) -> Floats:
-        goal = self.problem.goal
-        return self._surprise_of(goal, answer, self.surrogate.gap(goal, values), goal.met(answer))
-
-    def _surprise_of(self, goal: BoundGoal, answer: Answer, predicted: Floats, met: Booleans) -> Floats:
+    def _surprise(self, goal: BoundGoal, answer: Answer, predicted: Floats, met: Booleans) -> Floats:
         """What the surrogate model is wrong by; where scores do not tell what `predict` says, its word counts."""
         targets, error = self.surrogate.targets, self.surrogate.error
         gap = targets.gap(goal, targets.of(answer))
         gap = np.where(met, np.minimum(gap, 0.0), np.where(gap <= 0, error, gap))
         return np.clip(gap - predicted, -FARTHEST * error, FARTHEST * error)
+
+
+def _first(owner: Integers, value: Floats, most: int) -> Integers:
+    """Positions of the candidates of greatest value, so many of each owner."""
+    order = np.lexsort((-value, owner))
+    return order[np.arange(len(order)) - np.searchsorted(owner[order], owner[order]) < most]

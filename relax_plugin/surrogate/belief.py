@@ -4,6 +4,7 @@ A Gaussian process for each query, all side by side: an answer to one candidate 
 candidate to ask about next is said by its expected improvement.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,22 @@ CATEGORY = np.sqrt(2.0)  # of them that a category counts for: as far as its one
 FARTHEST = 1e6  # standard deviations
 NOISE = 1e-3  # share of the variance that no answer removes
 PRIOR_ANSWERS = 2.0  # answers that the typical error of the surrogate model is worth when a query's own is estimated
+SHORTER = 3.0  # changes that the whole way to a known answer counts for, where a candidate may shorten it
 TIMES_LIKELY = 2.5  # the distance of the shortest likely candidate, by which others are judged where distance counts
 LIKELY = 0.3  # chance of being valid from which on a candidate says how few changes may do
+
+
+@dataclass
+class Best:
+    """The best answer to each query so far: infinite changes and distance where there is none."""
+
+    changes: Floats
+    distance: Floats
+    asked: Integers  # candidates that the model was asked about
+
+    @classmethod
+    def none(cls, queries: int) -> "Best":
+        return cls(np.full(queries, np.inf), np.full(queries, np.inf), np.zeros(queries, dtype=np.int64))
 
 
 class Belief:
@@ -94,38 +109,30 @@ def _squares(space: FeatureSpace, values: Values, others: Values) -> Floats:
 
 
 def expected_improvement(
-    gap: Floats,
-    error: Floats | float,
-    changes: Integers,
-    distance: Floats,
-    owner: Integers,
-    best_changes: Floats,
-    best_distance: Floats,
-    urgency: Floats,
-    by_distance: bool = False,
+    sure: Floats, changes: Integers, distance: Floats, owner: Integers, best: Best, by_distance: bool = False
 ) -> Floats:
     """The chance that a candidate is valid, times what it would gain, in changes: fewer first, else a shorter way.
 
-    While nothing valid is known of its owner (infinite `best_changes`) it is compared with one change more than a
-    likely one has, and with the longest; `urgency` then makes the chance count for more. `by_distance` a shorter way is
-    all that counts; while nothing valid is known, it is compared with some times that of the shortest likely one.
+    While nothing valid is known of its owner it is compared with one change more than a likely one has, and with the
+    longest; the chance then counts for more the more was asked. `by_distance` a shorter way is all that counts; while
+    nothing valid is known, it is compared with some times that of the shortest likely one.
     """
-    queries, chance = len(best_changes), ndtr(-gap / error)
-    likely, known = chance >= LIKELY, np.isfinite(best_changes)
-    longest = np.full(queries, 1e-12)
+    queries, chance = len(best.changes), ndtr(sure)
+    likely, known = chance >= LIKELY, np.isfinite(best.changes)
+    urgency, longest = np.where(known, 0, best.asked)[owner], np.full(queries, 1e-12)
     np.maximum.at(longest, owner, distance)
     if by_distance:
         near = np.full(queries, np.inf)
         np.minimum.at(near, owner[likely], distance[likely])
-        far = np.where(known, best_distance, np.where(np.isfinite(near), TIMES_LIKELY * near, longest))
-        shorter = np.maximum(1.0 - distance / np.maximum(far, 1e-12)[owner], 0.0)
-        return np.asarray(chance * (shorter + np.where(known, 0.0, urgency)[owner]))
+        longest = np.where(np.isfinite(near), TIMES_LIKELY * near, longest)
+    far = np.where(known, best.distance, longest)
+    shorter = np.maximum(1.0 - distance / np.maximum(far, 1e-12)[owner], 0.0)
+    if by_distance:
+        return np.asarray(chance * (shorter + urgency))
     few, most = np.full(queries, np.inf), np.zeros(queries)
     np.minimum.at(few, owner[likely], changes[likely])
     np.maximum.at(most, owner, changes)
     few = np.where(np.isfinite(few), few, most)
-    far = np.where(known, best_distance, longest)
-    shorter = np.maximum(1.0 - distance / np.maximum(far, 1e-12)[owner], 0.0)
-    fewer = np.where(known, best_changes, few + 1.0)[owner] - changes
-    gain = np.where(known[owner], np.where(fewer == 0, shorter, fewer), urgency[owner] + fewer + shorter)
+    fewer = np.where(known, best.changes, few + 1.0)[owner] - changes
+    gain = np.where(known[owner], np.where(fewer == 0, SHORTER * shorter, fewer), urgency + fewer + shorter)
     return np.asarray(chance * np.maximum(gain, 0.0))

@@ -1,32 +1,37 @@
-"""SurrogateModel: a small imitation of the model, fitted to a thousand of its answers, to search and train in.
+"""SurrogateModel: a small imitation of the model, fitted to a thousand of its answers, to search and train on.
 
-The rest of the core sees it as a `BlackBox` (`SurrogateBlackBox`) that costs no model rows. Nothing it says is ever
-delivered: a counterfactual counts only if the model itself confirms it.
+The rest of the package sees it as a `BlackBox` (`SurrogateBlackBox`) that costs no model rows. Nothing it predicts is
+ever delivered: a counterfactual counts only if the model itself confirms it.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from relax_plugin.arrays import Booleans, Floats, Integers, Values
+from relax_plugin.arrays import Array, Booleans, Floats, Integers, Values, take_array
 from relax_plugin.blackbox import Answer, BlackBox, Books
 from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace
 from relax_plugin.goal import BoundGoal
-from relax_plugin.search.moves import Moves
-from relax_plugin.surrogate.boosted import BoostedTrees
-from relax_plugin.surrogate.network import TabledNetwork, refuse_others
 from relax_plugin.surrogate.targets import Targets
 
 LEAST_ROWS = 8
 LEAST_ERROR = 1e-9  # of a predicted gap, however well a model is known
-PARTS = ("network.", "trees.")  # begin the names of their numbers in a file
 FOREMOST = 64  # features of a wide table that are moved
-SOME_ROWS = 64  # from which their influence is seen
-ALONE = 0.85  # share in the mean from which on one of the two is used alone: it is quicker
+HIDDEN = 128
+PIECES = 8  # that each number is cut into, so that the network can follow steps,
+MOST_CUT = 200  # unless the table has more features
+STEPS = 300  # of the optimiser
+BATCH = 128
+RATE = 5e-3  # of learning, falling linearly to a twentieth
+DECAY = 1.0  # of the weights
+OUTLIER = 0.3  # standard deviations from which on errors count linearly
+CELLS = 4_000_000  # inputs held at once
+FAR = 1000.0  # standard deviations from which on all numbers look alike: single precision must hold their sums
+WEIGHTS = ("first", "offset", "second", "last")
+NUMBERS = ("scale", "error", "unit", "centre")
 
 
 @dataclass(frozen=True)
@@ -47,56 +52,78 @@ class Agreement:
 
 
 class SurrogateModel:
-    """A small network and boosted trees, of which the mean imitates a model's scores, or a regressor's values.
+    """A network of one hidden layer that imitates a model's scores, or a regressor's values.
 
-    The `blackbox` tells the task and the kind of scores, and is not asked again. Between the quantiles of `values`, the
-    training rows, the network sees a number piece by piece. `weight` is the share of the network in the mean, `error`
-    the typical error of a predicted gap where the search goes, and `agreement` is on rows it had not seen when it was
-    asked about them.
+    It sees numbers standardised, and piece by piece between the quantiles of `values`, the training rows; and
+    categories one-hot. A number that is missing in some of the training rows has a column that says so; else a missing
+    one is taken for its mean. `error` is the typical error of a predicted gap where the search goes. The `blackbox`
+    tells the task and the kind of scores, and is not asked again.
     """
 
     def __init__(self, blackbox: BlackBox, values: Values, seed: int = 0) -> None:
         assert blackbox.space is not None
         self.space: FeatureSpace = blackbox.space
-        self.blackbox = blackbox
-        self.targets = Targets(blackbox)
-        self.network = TabledNetwork(self.space, values, seed)
-        self.trees = BoostedTrees(self.space, values, seed)
-        self.weight, self.error, self.fitted = 0.5, 1.0, False
-        self.influence = np.zeros(len(self.space))  # of each feature; 0: not looked at
-        self.agreement = Agreement(np.nan, np.nan, np.nan, 0)
+        self.blackbox, self.targets, self.rng = blackbox, Targets(blackbox), np.random.default_rng(seed)
+        self.error, self.agreement, self.steps = 1.0, Agreement(np.nan, np.nan, np.nan, 0), 0
+        missing = values == self.space.missing_codes
+        shares = np.linspace(0.0, 1.0, (PIECES if len(self.space) <= MOST_CUT else 1) + 1)
+        if missing.any():
+            values = np.where(missing, np.nan, values)
+        self._lay_out(np.nanquantile(values, shares, axis=0).T.copy(), missing.any(axis=0))
+        self.weights: list[Array] = []
+
+    def _lay_out(self, edges: Floats, gaps: Booleans) -> None:
+        """Decide which columns the network sees of each feature; `gaps` are those that are missing in some rows."""
+        self.edges, self.gaps = edges, gaps
+        width = np.diff(edges, axis=1)
+        self.width = np.where(width > 0, width, np.inf)  # an empty piece is always 0
+        columns = [
+            len(feature.categories) if feature.kind == "categorical" else edges.shape[1] + int(gap)
+            for feature, gap in zip(self.space.features, gaps, strict=True)
+        ]
+        ends = np.cumsum([0, *columns])
+        self.columns, self.inputs = [slice(int(a), int(b)) for a, b in pairwise(ends)], int(ends[-1])
 
     def fit(self, values: Values, answer: Answer, share: float = 1.0) -> "SurrogateModel":
-        """Fit to queried rows for a share of the whole effort; called again, go on from there with other rows."""
+        """Train on queried rows for a share of all steps; called again, go on from there with other rows."""
         if len(values) < LEAST_ROWS:
             raise InputError(
                 f"a surrogate model needs at least {LEAST_ROWS} queried rows, and {len(values)} are given."
             )
-        if not self.fitted:
+        if not self.weights:
             self.targets.measure(answer)
-        self.fitted, targets = True, self.targets.of(answer)
-        if self.weight > 0:
-            self.network.fit(values, targets, share)
-        if self.weight < 1:
-            self.trees.fit(values, targets, share)
+            targets = self.targets.of(answer)
+            self.level, self.scale = targets.mean(axis=0), float((targets - targets.mean(axis=0)).std()) or 1.0
+            bounds = self.inputs**-0.5, self.inputs**-0.5, HIDDEN**-0.5, 0.0
+            drawn = (self.rng.uniform(-one, one, shape) for one, shape in zip(bounds, self._shapes(), strict=True))
+            self.weights = [weight.astype(np.float32) for weight in drawn]
+            self.means, self.squares = ([np.zeros_like(one) for one in self.weights] for _ in range(2))
+        inputs = self._inputs(values)
+        wanted = ((self.targets.of(answer) - self.level) / self.scale).astype(np.float32)
+        for _ in range(round(share * STEPS)):
+            rows = self.rng.integers(0, len(inputs), min(BATCH, len(inputs)))
+            self._descend(inputs[rows], wanted[rows])
         return self
 
-    def finish(self) -> "SurrogateModel":
-        """Drop what only further training would need."""
-        self.network.training, self.trees.grown = None, []
-        return self
+    def _descend(self, inputs: Array, wanted: Array) -> None:
+        """One step of AdamW down the gradient of Huber's loss."""
+        first, offset, second, last = self.weights
+        hidden = np.maximum(inputs @ first + offset, 0.0)
+        slope = np.clip((hidden @ second + last - wanted) / OUTLIER, -1.0, 1.0) / wanted.size
+        back = (slope @ second.T) * (hidden > 0)
+        gradients = inputs.T @ back, back.sum(axis=0), hidden.T @ slope, slope.sum(axis=0)
+        self.steps += 1
+        rate = np.float32(RATE * max(1.0 - 0.95 * self.steps / STEPS, 0.05))
+        step, size = rate / np.float32(1 - 0.9**self.steps), np.float32(1 - 0.999**self.steps)
+        for weight, gradient, mean, square in zip(self.weights, gradients, self.means, self.squares, strict=True):
+            mean += np.float32(0.1) * (gradient - mean)
+            square += np.float32(0.001) * (gradient**2 - square)
+            weight *= 1 - rate * np.float32(DECAY)
+            weight -= step * mean / (np.sqrt(square / size) + np.float32(1e-8))
 
     def judge(self, values: Values, answer: Answer, goal: BoundGoal) -> None:
-        """Learn from rows it has not seen how far to trust it, and whose share in the mean shall be how large.
-
-        Each row was asked about for a goal of its own.
-        """
-        wanted = self.targets.of(answer)
-        one, other = self.network.predict(values), self.trees.predict(values)
-        errors = [float(((wanted - guess) ** 2).mean()) ** 2 + 1e-24 for guess in (one, other)]
-        weight = errors[1] / (errors[0] + errors[1])
-        self.weight = 1.0 if weight > ALONE else 0.0 if weight < 1 - ALONE else weight
-        told = self.weight * one + (1 - self.weight) * other
+        """Learn from rows it has not seen, each asked about for a goal of its own, how far to trust it."""
+        wanted, told = self.targets.of(answer), self.predict(values)
         missed = self.targets.gap(goal, wanted) - self.targets.gap(goal, told)
         self.error = max(float(np.sqrt((missed**2).mean())), LEAST_ERROR)
         variance = float(((wanted - wanted.mean(axis=0)) ** 2).sum())
@@ -104,116 +131,96 @@ class SurrogateModel:
         labels = worst = np.nan
         if self.blackbox.task == "classification":
             same = self.targets.answer(told).output == answer.output
-            labels, worst = (
-                float(same.mean()),
-                min(float(same[answer.output == c].mean()) for c in np.unique(answer.output)),
-            )
+            classes = [same[answer.output == one] for one in np.unique(answer.output)]
+            labels, worst = float(same.mean()), min(float(own.mean()) for own in classes)
         self.agreement = Agreement(labels, worst, explained, len(values))
 
     def predict(self, values: Values) -> Floats:
         """Targets of rows (rows, targets)."""
-        return self._mean("predict", values)
+        return self._told(self.hidden(values))
 
-    def predict_near(self, states: Values, hidden: Floats | None, owner: Integers, values: Values) -> Floats:
-        """Targets of rows that differ in few cells from the states of their owners; `hidden` is that of the states."""
-        if self.weight == 0 or hidden is None:
-            return self.trees.predict(values)
-        one = self.network.predict_near(states, hidden, owner, values)
-        return one if self.weight == 1 else self.weight * one + (1 - self.weight) * self.trees.predict(values)
+    def hidden(self, states: Values) -> Array:
+        """What the hidden layer holds before its rectifiers (rows, hidden)."""
+        first, offset, size = self.weights[0], self.weights[1], max(CELLS // self.inputs, 1)
+        parts = [self._inputs(states[i : i + size]) @ first for i in range(0, max(len(states), 1), size)]
+        return np.asarray(np.concatenate(parts) + offset)
 
-    def hidden(self, states: Values) -> Floats | None:
-        """What `predict_near` needs of the states."""
-        return self.network.hidden(states) if self.weight > 0 else None
-
-    def predict_changed(self, states: Values, row: Integers, feature: Integers, value: Floats) -> Floats:
-        """Targets of the rows `states[row]` with one `feature` of each at another `value` (changes, targets)."""
-        return self._mean("predict_changed", states, row, feature, value)
+    def predict_near(self, states: Values, hidden: Array, owner: Integers, values: Values) -> Floats:
+        """Targets of rows that differ in few cells from the states of their owners, whose hidden layer is known."""
+        made, start = hidden[owner], states[owner]
+        changed = values != start
+        for j in np.flatnonzero(changed.any(axis=0)).tolist():
+            rows = np.flatnonzero(changed[:, j])
+            added = self._seen(j, values[rows, j]) - self._seen(j, start[rows, j])
+            made[rows] += added @ self.weights[0][self.columns[j]]
+        return self._told(made)
 
     def gap(self, goal: BoundGoal, values: Values) -> Floats:
         """How far rows are from their goals on the surrogate model."""
         return self.targets.gap(goal, self.predict(values))
 
-    def weigh_features(self, values: Values, moves: Moves) -> None:
-        """See how much each feature can do alone, from a few rows: of wide tables only the foremost are moved."""
-        if len(self.space) <= FOREMOST:
-            return
-        predicted = self.predict_moves(values[:SOME_ROWS], moves.feature, self.table(moves.feature, moves.value))
-        lowest, highest = (end.reduceat(predicted, _firsts(moves.feature), axis=1) for end in (np.minimum, np.maximum))
-        self.influence = np.zeros(len(self.space))
-        self.influence[np.unique(moves.feature)] = (highest - lowest).max(axis=2).mean(axis=0)
-
     def foremost(self, movable: Booleans) -> Booleans:
         """Those of the features that may move (rows, features) which can do most: all, unless the table is wide."""
-        order = np.argsort(np.where(movable, -self.influence, np.inf), axis=-1, kind="stable")
-        return movable & (np.argsort(order, axis=-1, kind="stable") < FOREMOST)
+        if len(self.space) <= FOREMOST:
+            return movable
+        sizes = np.abs(self.weights[0]) @ np.abs(self.weights[2]).sum(axis=1)
+        influence = np.array([sizes[columns].max(initial=0.0) for columns in self.columns])
+        order = np.argsort(-np.where(movable, influence, -1.0), axis=-1, kind="stable")
+        return np.asarray(movable & (np.argsort(order, axis=-1, kind="stable") < FOREMOST))
 
-    def moved(self) -> Integers:
-        """The features that an agent in this world moves: all, unless the table is wide."""
-        movable = ~self.space.limits().frozen[0]
-        wide = len(self.space) > FOREMOST and movable.any()
-        return np.flatnonzero(self.foremost(movable)) if wide else np.arange(len(self.space))
-
-    def table(self, feature: Integers, value: Floats) -> tuple[Any, Any]:
-        """What `predict_moves` needs of each move."""
-        network = self.network.table(feature, value) if self.weight > 0 else None
-        return network, self.trees.table(feature, value) if self.weight < 1 else None
-
-    def predict_moves(
-        self, states: Values, feature: Integers, table: tuple[Any, Any], chosen: Integers | None = None
-    ) -> Floats:
-        """Targets of every state with one feature moved (states, moves, targets); or of the moves `chosen` for each."""
-        if self.weight == 1:
-            return self.network.predict_moves(states, feature, table[0], chosen)
-        if self.weight == 0:
-            return self.trees.predict_moves(states, feature, table[1], chosen)
-        one = self.network.predict_moves(states, feature, table[0], chosen)
-        other = self.trees.predict_moves(states, feature, table[1], chosen)
-        one *= np.float32(self.weight)
-        other *= np.float32(1 - self.weight)
-        one += other
-        return one
-
-    def weights_by_name(self) -> dict[str, Tensor]:
+    def weights_by_name(self) -> dict[str, Array]:
         """All that a file must hold to restore the fitted surrogate model."""
-        both = zip(PARTS, (self.network.arrays(), self.trees.arrays()), strict=True)
-        arrays = {f"{part}{name}": array for part, own in both for name, array in own.items()}
-        numbers = {"weight": self.weight, "error": self.error, "centre": self.targets.centre, "unit": self.targets.unit}
-        arrays |= {name: np.array(number) for name, number in numbers.items()} | {"influence": self.influence}
-        return {name: torch.tensor(array).contiguous() for name, array in arrays.items()}
+        numbers = dict(zip(NUMBERS, (self.scale, self.error, self.targets.unit, self.targets.centre), strict=True))
+        layout = {"edges": self.edges, "gaps": self.gaps.astype(np.uint8), "level": self.level}
+        arrays = layout | {name: np.array(number) for name, number in numbers.items()}
+        return arrays | dict(zip(WEIGHTS, self.weights, strict=True))
 
     @classmethod
-    def restored(cls, blackbox: BlackBox, weights: dict[str, Tensor]) -> "SurrogateModel":
-        """The surrogate model that a file holds; refused if its numbers cannot be those of one."""
-        space = blackbox.space
-        assert space is not None
-        arrays = {name: weight.numpy().copy() for name, weight in weights.items()}
-        world = cls(blackbox, np.zeros((1, len(space)))).finish()
-        for part, load in zip(PARTS, (world.network.load, world.trees.load), strict=True):
-            own = [name for name in arrays if name.startswith(part)]
-            load({name.removeprefix(part): arrays.pop(name) for name in own}, world.targets.count)
-        kinds: dict[str, tuple[Any, tuple[int, ...]]] = {"influence": (np.float64, (len(space),))}
-        refuse_others(kinds | dict.fromkeys(("weight", "error", "centre", "unit"), (np.float64, ())), arrays)
-        world.influence = arrays["influence"]
-        world.weight, world.error = float(arrays["weight"]), float(arrays["error"])
-        world.targets.centre, world.targets.unit = float(arrays["centre"]), float(arrays["unit"])
-        if not 0.0 <= world.weight <= 1.0 or world.error < LEAST_ERROR or world.targets.unit <= 0.0:
-            raise InputError(
-                f"the surrogate model's weight is {world.weight}, its error {world.error}, "
-                f"its unit {world.targets.unit}."
-            )
+    def restored(cls, blackbox: BlackBox, arrays: dict[str, Array], prefix: str = "") -> "SurrogateModel":
+        """The surrogate model of a file, whose arrays are taken out; refused if its numbers cannot be those of one."""
+        assert blackbox.space is not None
+        world = cls(blackbox, np.zeros((1, len(blackbox.space))))
+
+        def taken(name: str, kind: Any, shape: tuple[int, ...] = ()) -> Array:
+            return take_array(arrays, prefix + name, kind, *shape)
+
+        gaps = taken("gaps", np.uint8, world.gaps.shape).astype(bool) & ~world.space.is_categorical
+        world._lay_out(taken("edges", np.float64, world.edges.shape), gaps)
+        world.weights = [taken(name, np.float32, shape) for name, shape in zip(WEIGHTS, world._shapes(), strict=True)]
+        world.level = taken("level", np.float64, (world.targets.count,))
+        numbers = [float(taken(name, np.float64)) for name in NUMBERS]
+        world.scale, world.error, world.targets.unit, world.targets.centre = numbers
+        if (np.diff(world.edges, axis=1) < 0).any() or min(world.scale, world.targets.unit) <= 0.0:
+            raise InputError("the edges of the surrogate model fall, or its scale or its unit is not above 0.")
+        if world.error < LEAST_ERROR:
+            raise InputError(f"the error of the surrogate model is {world.error}.")
         return world
 
-    def _mean(self, what: str, *arguments: Any) -> Floats:
-        if self.weight == 1:
-            return np.asarray(getattr(self.network, what)(*arguments))
-        if self.weight == 0:
-            return np.asarray(getattr(self.trees, what)(*arguments))
-        one, other = getattr(self.network, what)(*arguments), getattr(self.trees, what)(*arguments)
-        return np.asarray(self.weight * one + (1 - self.weight) * other)
+    def _shapes(self) -> list[tuple[int, int]]:
+        return [(self.inputs, HIDDEN), (1, HIDDEN), (HIDDEN, self.targets.count), (1, self.targets.count)]
 
+    def _told(self, hidden: Array) -> Floats:
+        told = np.maximum(hidden, 0.0) @ self.weights[2] + self.weights[3]
+        return np.asarray(told * self.scale + self.level, dtype=np.float64)
 
-def _firsts(feature: Integers) -> Integers:
-    return np.flatnonzero(np.append(True, np.diff(feature) > 0))
+    def _inputs(self, values: Values) -> Array:
+        made = np.empty((len(values), self.inputs), dtype=np.float32)
+        for j, columns in enumerate(self.columns):
+            made[:, columns] = self._seen(j, values[:, j])
+        return made
+
+    def _seen(self, j: int, column: Floats) -> Array:
+        """What the network sees of cells of one feature (cells, columns)."""
+        if self.space.is_categorical[j]:
+            return np.asarray(column[:, None] == np.arange(len(self.space.features[j].categories)), dtype=np.float32)
+        missing = column == self.space.missing_codes[j]
+        column = np.where(missing, self.space.mean[j], column)
+        pieces = np.clip((column[:, None] - self.edges[j, :-1]) / self.width[j], 0.0, 1.0) - 0.5
+        standardised = np.clip((column - self.space.mean[j]) / self.space.scale[j], -FAR, FAR)
+        seen = np.column_stack([standardised, pieces])
+        if self.gaps[j]:
+            seen = np.column_stack([np.where(missing[:, None], 0.0, seen), missing])
+        return np.asarray(seen, dtype=np.float32)
 
 
 class SurrogateBlackBox(BlackBox):

@@ -58,39 +58,9 @@ class Targets:
         return Answer(output, exponents / exponents.sum(axis=1, keepdims=True))
 
     def gap(self, goal: BoundGoal, targets: Floats) -> Floats:
-        """How far predicted answers (queries, ..., count) are from the goals of their queries, in units."""
-        several = (slice(None),) + (None,) * (targets.ndim - 2)
-        if goal.wanted is None:
-            assert goal.lower is not None and goal.upper is not None
-            lower, upper = (((end - self.centre) / self.unit)[several] for end in (goal.lower, goal.upper))
-            gap = np.maximum(lower - targets[..., 0], targets[..., 0] - upper)
-            return np.clip(gap if goal.inside else -gap, -FARTHEST, FARTHEST)
-        if goal.least is not None:
-            return self._gap_of_odds(goal, targets)
-        logs = targets
-        if goal.min_probability is not None:
-            both = 0.5 * np.concatenate([-targets, targets], axis=-1) if self.classes == 2 else targets
-            logs = both - np.logaddexp.reduce(both, axis=-1, keepdims=True)
-        elif self.classes == 2:
-            wanted = goal.wanted
-            sign = (wanted[:, 0].astype(targets.dtype) - wanted[:, 1])[several]
-            one_only = np.where(wanted.all(axis=1), -1.0, 1.0).astype(targets.dtype)[several]
-            return np.where(sign == 0, one_only, targets[..., 0] * sign)
-        wanted = goal.wanted[(*several, slice(None))]
-        best_wanted = np.where(wanted, logs, -np.inf).max(axis=-1)
-        best_other = np.where(wanted, -np.inf, logs).max(axis=-1)
-        gap = np.where(np.isfinite(best_other), best_other - best_wanted, -1.0)
-        if goal.min_probability is not None:
-            gap = np.maximum(gap, np.log(max(goal.min_probability, 1e-12)) - best_wanted)
-        return np.where(np.isfinite(best_wanted), gap, 1.0)
+        """How far predicted answers are from the goals of their queries, in units."""
+        return self.gap_of(goal, self.answer(targets))
 
-    def _gap_of_odds(self, goal: BoundGoal, targets: Floats) -> Floats:
-        """The gap where a probability of the wanted class is enough: log odds that are missing."""
-        assert goal.wanted is not None and goal.least is not None
-        several = (slice(None),) + (None,) * (targets.ndim - 2)
-        logs = 0.5 * np.concatenate([-targets, targets], axis=-1) if self.classes == 2 else targets
-        wanted = goal.wanted[(*several, slice(None))]
-        own = np.where(wanted, logs, -np.inf).max(axis=-1)
-        others = np.logaddexp.reduce(np.where(wanted, -np.inf, logs), axis=-1)
-        needed = goal.log_odds(goal.least).astype(targets.dtype)[several]
-        return np.where(np.isfinite(others), needed - (own - others), 1.0)
+    def gap_of(self, goal: BoundGoal, answer: Answer) -> Floats:
+        """How far answers are from their goals, in units."""
+        return np.clip(goal.gap(answer) / self.unit, -FARTHEST, FARTHEST)

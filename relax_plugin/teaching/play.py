@@ -13,6 +13,7 @@ import pandas as pd
 from relax_plugin.agent.config import ReLAXConfig
 from relax_plugin.agent.environment import CounterfactualEnv
 from relax_plugin.agent.explainer import ReLAX
+from relax_plugin.agent.layers import one_thread
 from relax_plugin.agent.policy_tree import PolicyTree
 from relax_plugin.arrays import Booleans, Floats
 from relax_plugin.base import CounterfactualExplainer
@@ -21,7 +22,6 @@ from relax_plugin.evaluation.toy import MODELS, TRAINING_ROWS, toy_task
 from relax_plugin.pages.html import script_data, template
 from relax_plugin.registry import make_explainer
 from relax_plugin.search.state import Episodes
-from relax_plugin.surrogate.layers import one_thread
 from relax_plugin.teaching.learning import WatchedReLAX, moment_name
 from relax_plugin.teaching.packing import packed
 from relax_plugin.teaching.rollouts import action_names

@@ -191,14 +191,10 @@ def test_weights_that_are_no_numbers_or_of_other_sizes_are_refused(saved, tmp_pa
 @pytest.mark.parametrize(
     ("name", "number", "told"),
     [
-        ("surrogate.network.edges", 9e9, "edges fall"),
-        ("surrogate.network.scale", -1.0, "scale is not above 0"),
-        ("surrogate.trees.thresholds", 9e9, "do not rise"),
-        ("surrogate.trees.pieces", 0, "pieces"),
-        ("surrogate.trees.pieces", 7, "shape|categories"),
-        ("surrogate.weight", 1.5, "weight is 1.5"),
-        ("surrogate.error", 0.0, "error 0.0"),
-        ("surrogate.unit", 0.0, "unit 0.0"),
+        ("surrogate.edges", 9e9, "edges .* fall"),
+        ("surrogate.scale", -1.0, "scale or its unit is not above 0"),
+        ("surrogate.error", 0.0, "error .* is 0.0"),
+        ("surrogate.unit", 0.0, "unit is not above 0"),
         ("surrogate.centre", math.inf, "centre"),
     ],
 )

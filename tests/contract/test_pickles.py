@@ -219,9 +219,9 @@ def held_elsewhere(lock, check):
 
 def locks():
     from relax_plugin import blackbox, books, readers
+    from relax_plugin.agent import layers
     from relax_plugin.baselines import common, dice
     from relax_plugin.distributed import places
-    from relax_plugin.surrogate import layers
 
     return {
         "books": books.ENTERING,
@@ -255,7 +255,7 @@ def test_a_lock_of_the_thread_that_forks_stays_its_own():
 
 
 def test_a_forked_child_has_the_threads_of_torch_back_that_another_thread_had_taken():
-    from relax_plugin.surrogate.layers import one_thread
+    from relax_plugin.agent.layers import one_thread
 
     class Taken:
         def __enter__(self):

@@ -12,7 +12,7 @@ from relax_plugin import BlackBox, Counterfactuals, FeatureSpace, Goal, ReLAX, R
 from relax_plugin.blackbox import Answer
 from relax_plugin.errors import ConstraintError, GoalError, InputError, SavedFileError
 from relax_plugin.search.moves import Moves
-from relax_plugin.surrogate.sampling import moved
+from relax_plugin.surrogate.learning import moved
 
 QUICK = ReLAXConfig(steps=12, episodes=64, updates_per_step=2, start_pool=256)
 

@@ -17,10 +17,9 @@ from relax_plugin.evaluation.tasks import load_task
 from relax_plugin.plausibility import Plausibility, PlausibleRows, TrainingRows
 from relax_plugin.registry import make_explainer
 from relax_plugin.search.moves import Moves, natural_steps
-from relax_plugin.search.neighbours import Neighbours
 from relax_plugin.search.polish import snapped
 from relax_plugin.surrogate import acquisition as module
-from relax_plugin.surrogate.acquisition import SurrogateProblem, SurrogateSearch
+from relax_plugin.surrogate.acquisition import SurrogateProblem, SurrogateSearch, predicted_answers
 from relax_plugin.surrogate.belief import Belief
 from relax_plugin.surrogate.model import FOREMOST
 
@@ -59,10 +58,14 @@ def world(name="linear"):
     return world_of(model, ROWS, task)
 
 
+def engine(surrogate, rows, **options):
+    moves, near = Moves.spread(ROWS, surrogate.space), predicted_answers(surrogate, ROWS)
+    return SurrogateSearch(surrogate, moves, near, rows, **options)
+
+
 def searched(name="linear", queries=QUERIES, goal=None, max_changes=3, rows=12, **options):
     problem = problem_of(world(name).blackbox, queries, goal, max_changes)
-    search = SurrogateSearch(world(name), Moves.spread(ROWS, world(name).space), Neighbours.of(ROWS), rows, **options)
-    return problem, search.search(problem)
+    return problem, engine(world(name), rows, **options).search(problem)
 
 
 @pytest.mark.parametrize("max_changes", [1, 2, 4])
@@ -94,8 +97,6 @@ def test_on_a_linear_model_it_finds_one_change_where_one_is_enough_close_to_the_
 def test_of_a_wide_table_each_query_is_searched_in_the_features_that_can_do_most():
     rows = np.random.default_rng(0).normal(size=(200, FOREMOST + 40))
     learned = world_of(lambda table: linear(table[:, :4]), rows)
-    moves = Moves.spread(rows, learned.space)
-    learned.weigh_features(rows, Moves(moves.feature, np.clip(moves.value, -2.0, 2.0)))
     problem = problem_of(learned.blackbox, rows[:2])
     frozen = np.zeros((2, len(learned.space)), dtype=bool)
     frozen[1, :2] = True
@@ -116,8 +117,7 @@ def test_no_more_rows_are_asked_than_allowed_and_none_twice(name, rows, monkeypa
     monkeypatch.setattr(blackbox.reader, "model", counting)
     problem = problem_of(blackbox, QUERIES)
     counting.forget()
-    search = SurrogateSearch(world(name), Moves.spread(ROWS, world(name).space), Neighbours.of(ROWS), rows)
-    made = search.first_search(problem)
+    made = engine(world(name), rows).search(problem, persistent=False)
     assert problem.spent.max() <= rows - 2 and problem.spent.sum() == counting.rows
     seen = np.concatenate(counting.seen)
     assert len(np.unique(seen, axis=0)) == len(seen)
@@ -210,8 +210,7 @@ def test_a_constant_model_is_hardly_asked(answer):
     constant = world_of(lambda rows: np.tile(answer, (len(rows), 1)), ROWS, share=0.1)
     problem = problem_of(constant.blackbox, QUERIES)
     with np.errstate(over="raise", invalid="raise"):
-        search = SurrogateSearch(constant, Moves.quantiles(ROWS, constant.space, 5), Neighbours.of(ROWS), 12)
-        made = search.search(problem)
+        made = engine(constant, 12).search(problem)
     assert not made.offered.any() and problem.spent.max() <= 34
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from reference import tiny
 
-from relax_plugin.surrogate.belief import NOISE, PRIOR_ANSWERS, REACH, Belief, expected_improvement
+from relax_plugin.surrogate.belief import NOISE, PRIOR_ANSWERS, REACH, SHORTER, Belief, Best, expected_improvement
 
 MIXED = tiny.mixed_rows(200)
 SPACE = tiny.mixed_space(MIXED)
@@ -70,15 +70,15 @@ def test_what_was_asked_is_known_and_numbers_of_any_size_do_no_harm():
 
 def worth(gap, changes, distance, best=np.inf, best_distance=np.inf, asked=0.0, by_distance=False):
     gap, changes, distance = (np.array(part, dtype=float) for part in (gap, changes, distance))
-    owner, best, best_distance = np.zeros(len(gap), dtype=int), np.array([best]), np.array([best_distance])
-    told = expected_improvement(gap, 0.5, changes, distance, owner, best, best_distance, np.array([asked]), by_distance)
+    owner, known = np.zeros(len(gap), dtype=int), Best(np.array([best]), np.array([best_distance]), np.array([asked]))
+    told = expected_improvement(-gap / 0.5, changes, distance, owner, known, by_distance)
     return told.round(6).tolist()
 
 
 def test_fewer_changes_come_first_then_a_shorter_way():
     sure, hopeless = -9.0, 9.0
     one, two, same, more = worth([sure] * 4, [1, 2, 3, 4], [9.0, 1.0, 1.5, 0.1], best=3, best_distance=3.0)
-    assert (one, two, same, more) == (2.0, 1.0, 0.5, 0.0)
+    assert (one, two, same, more) == (2.0, 1.0, 0.5 * SHORTER, 0.0)
     assert worth([hopeless], [1], [1.0], best=3, best_distance=3.0) == [0.0]
     assert worth([0.0], [1], [1.0], best=3, best_distance=3.0) == [1.0]  # it is as likely as not
 

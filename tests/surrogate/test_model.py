@@ -1,17 +1,18 @@
-"""A surrogate trusts the better of its two parts, says honestly how well it knows the model, and never asks it."""
+"""A surrogate says honestly how well it knows the model, never asks it, and comes back from a file."""
 
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
-import torch
 from reference import tiny
 from reference.worlds import goal_of, learned, world_of
 from sklearn.svm import LinearSVC
 
-from relax_plugin import Goal
+from relax_plugin import FeatureSpace, Goal
 from relax_plugin.blackbox import Answer
 from relax_plugin.errors import InputError
+from relax_plugin.surrogate import model as module
 from relax_plugin.surrogate.model import LEAST_ERROR, LEAST_ROWS, Agreement, SurrogateBlackBox, SurrogateModel
 
 ROWS = tiny.gaussian_rows(400)
@@ -52,31 +53,22 @@ def test_it_knows_a_smooth_model_as_well_as_it_says():
         assert 0.4 * error < world.error < 2.5 * error, name
 
 
-def judged(one, other, true):
-    """A surrogate model whose parts predict these numbers, judged by the true ones."""
+def judged(told, true):
+    """A surrogate model that predicts these numbers, judged by the true ones."""
     blackbox, values, _ = learned(tiny.numbers, ROWS[: len(true)], "regression")
     world = SurrogateModel(blackbox, values)
-    for part, told in ((world.network, one), (world.trees, other)):
-        part.predict = lambda values, told=told: np.asarray(told)[:, None]
-    answer = Answer(np.asarray(true))
-    world.judge(values, answer, goal_of(blackbox, answer))
+    world.predict = lambda values: told[:, None]
+    world.judge(values, Answer(true), goal_of(blackbox, Answer(true)))
     return world
-
-
-def test_the_better_part_gets_the_larger_share():
-    true = np.linspace(-1.0, 1.0, 50)
-    noise = np.random.default_rng(0).standard_normal(50)
-    weights = [judged(true + a * noise, true - b * noise, true).weight for a, b in ((1, 9), (1, 1.1), (1.1, 1), (9, 1))]
-    assert weights[0] == 1.0 > weights[1] > 0.5 > weights[2] > weights[3] == 0.0
-    assert judged(true, true, true).error == LEAST_ERROR
 
 
 def test_a_perfect_world_is_trusted_and_a_constant_one_explains_all_there_is():
     true = np.linspace(-1.0, 1.0, 20)
-    world = judged(true, 0 * true, true)
-    assert (world.weight, world.agreement.explained) == (1.0, 1.0)
+    world = judged(true, true)
+    assert (world.error, world.agreement.explained) == (LEAST_ERROR, 1.0)
     assert np.isnan(world.agreement.labels) and np.isnan(world.agreement.worst)
-    assert judged(0 * true, 0 * true, 0 * true).agreement.explained == 1.0
+    assert judged(0 * true, 0 * true).agreement.explained == 1.0
+    assert judged(0 * true, true).error > judged(0.9 * true, true).error
 
 
 def test_agreement_is_measured_by_class_and_the_worst_is_told():
@@ -85,7 +77,7 @@ def test_agreement_is_measured_by_class_and_the_worst_is_told():
     wrong = world.targets.of(answer)
     fooled = np.flatnonzero(answer.output == 2)[::2]
     wrong[fooled] = wrong[fooled][:, [2, 0, 1]]
-    world.network.predict = world.trees.predict = lambda values: wrong
+    world.predict = lambda values: wrong
     world.judge(values, answer, goal_of(blackbox, answer))
     assert world.agreement.labels == pytest.approx(1.0 - len(fooled) / len(values))
     assert world.agreement.worst == pytest.approx(0.5, abs=0.02)
@@ -104,32 +96,65 @@ def test_too_few_rows_are_refused_by_their_number():
     assert np.isfinite(SurrogateModel(blackbox, values).fit(values, answer, 0.1).predict(values)).all()
 
 
-@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("task", ["mixed", "numbers"])
-def test_moves_are_predicted_as_the_moved_rows_are_whatever_the_weight(task, weight, monkeypatch):
+@pytest.mark.parametrize("task", ["mixed", "numbers", "three classes"])
+def test_rows_near_others_are_predicted_as_all_rows_are(task):
     world, rng = hasty(task), np.random.default_rng(0)
-    monkeypatch.setattr(world, "weight", weight)
-    states = world.space.values(TASKS[task][1][:20])
-    feature = np.arange(len(world.space))
-    value = world.space.values(TASKS[task][1][50:51])[0]
-    rows = np.repeat(states[:, None], len(feature), axis=1)
-    rows[:, feature, feature] = value
-    expected = world.predict(rows.reshape(-1, len(feature))).reshape(20, len(feature), -1)
-    table, close = world.table(feature, value), {"rtol": 0, "atol": 1e-3}
-    np.testing.assert_allclose(world.predict_moves(states, feature, table), expected, **close)
-    chosen = rng.integers(0, len(feature), (20, 2))
-    some = world.predict_moves(states, feature, table, chosen)
-    np.testing.assert_allclose(some, expected[np.arange(20)[:, None], chosen], **close)
-    row, move = rng.integers(0, 20, 9), rng.integers(0, len(feature), 9)
-    changed = world.predict_changed(states, row, feature[move], value[move])
-    np.testing.assert_allclose(changed, expected[row, move], **close)
+    states, others = (world.space.values(TASKS[task][1][some]) for some in (slice(20), slice(50, 350)))
+    owner = rng.integers(0, 20, 300)
+    rows = np.where(rng.random(others.shape) < 0.4, others, states[owner])
+    near = world.predict_near(states, world.hidden(states), owner, rows)
+    np.testing.assert_allclose(near, world.predict(rows), rtol=0, atol=1e-3)
+    assert near.std() > 0.1
+    assert world.predict(states[:0]).shape == (0, world.targets.count)
+
+
+def explained(model, rows, fresh, factor=1.0, offset=0.0):
+    """How well numbers of fresh rows are predicted whose first feature is given in another unit."""
+    rows, given = np.asarray(rows), [one * [factor, 1, 1, 1] + [offset, 0, 0, 0] for one in (rows, fresh)]
+    blackbox, values, _ = learned(lambda table: np.zeros(len(table)), given[0], "regression")
+    told = SurrogateModel(blackbox, values).fit(values, Answer(model(rows))).predict(given[1])[:, 0]
+    return np.corrcoef(told, model(fresh))[0, 1] ** 2
 
 
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_world_and_the_generator_of_torch_is_left_alone():
-    before = torch.get_rng_state()
+@pytest.mark.parametrize(("factor", "offset"), [(1e-60, 0.0), (1e-9, 0.0), (1e60, 0.0), (1.0, 1e9), (1.0, -1e12)])
+def test_a_feature_of_any_size_and_offset_is_learned_as_well_as_any_other(factor, offset):
+    fresh = tiny.gaussian_rows(300, seed=1)
+    usual, other = (explained(tiny.numbers, ROWS, fresh, *unit) for unit in ((1.0, 0.0), (factor, offset)))
+    assert other == pytest.approx(usual, abs=0.02) and usual > 0.6
+
+
+@pytest.mark.parametrize("level", [0.0, 3.25, -1e6])
+def test_a_constant_is_learned_from_rows_with_constant_columns(level):
+    rows = np.column_stack([tiny.gaussian_rows(200, 2), np.zeros(200), np.full(200, 7.0)])
+    blackbox, values, _ = learned(tiny.numbers, rows, "regression")
+    world = SurrogateModel(blackbox, values).fit(values, Answer(np.full(200, level)), 0.2)
+    far = values + np.array([0.0, 0.0, 3.0, -5.0])
+    np.testing.assert_allclose(world.targets.answer(world.predict(far)).output, level, rtol=0.2, atol=0.5)
+
+
+def test_values_a_million_standard_deviations_away_are_predicted_as_numbers():
+    world = hasty("numbers")
+    far = ROWS[:5] + np.array([[1e6], [-1e6], [1e40], [-1e300], [0.0]]) * world.space.scale
+    with np.errstate(over="raise", invalid="raise"):
+        assert np.isfinite(world.predict(far)).all()
+
+
+def test_many_categories_and_many_features_take_bounded_memory(monkeypatch):
+    codes = np.arange(3000) % 1000
+    table = pd.DataFrame({"a": tiny.gaussian_rows(3000, 1)[:, 0], "c": [f"c{code:04}" for code in codes]})
+    blackbox, values, _ = learned(lambda rows: np.zeros(len(rows)), table, "regression", FeatureSpace.infer(table))
+    world = SurrogateModel(blackbox, values).fit(values[:500], Answer(table["a"].to_numpy()[:500]), 0.05)
+    seen = []
+    inputs = world._inputs
+    monkeypatch.setattr(world, "_inputs", lambda rows: seen.append(rows) or inputs(rows))
+    monkeypatch.setattr(module, "CELLS", 100_000)
+    assert world.predict(values).shape == (3000, 1) and max(map(len, seen)) * world.inputs <= 100_000
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_world():
     one, same, other = (world_of(tiny.numbers, ROWS[:60], "regression", seed=seed) for seed in (1, 1, 2))
-    assert torch.equal(torch.get_rng_state(), before)
     np.testing.assert_array_equal(one.predict(ROWS), same.predict(ROWS))
     assert (one.predict(ROWS) != other.predict(ROWS)).any() and one.agreement == same.agreement
 
@@ -140,33 +165,35 @@ def test_a_surrogate_comes_back_from_its_numbers():
         again = SurrogateModel.restored(world.blackbox, world.weights_by_name())
         values = world.space.values(TASKS[name][1][:50])
         np.testing.assert_array_equal(again.predict(values), world.predict(values))
-        assert (again.weight, again.error) == (world.weight, world.error)
+        assert again.error == world.error
         assert (again.targets.centre, again.targets.unit) == (world.targets.centre, world.targets.unit)
 
 
 @pytest.mark.parametrize(
     ("name", "number"),
-    [("weight", -0.1), ("weight", 1.1), ("weight", np.nan), ("error", 0.0), ("error", np.inf), ("unit", 0.0),
-     ("unit", -1.0), ("centre", np.nan), ("unknown", 1.0), ("weight", None)],
+    [("scale", 0.0), ("scale", -1.0), ("error", 0.0), ("error", np.inf), ("unit", 0.0), ("unit", -1.0),
+     ("centre", np.nan), ("scale", None)],
 )  # fmt: skip
 def test_numbers_that_cannot_be_those_of_a_surrogate_are_refused_with_a_sentence(name, number):
-    weights = hasty("numbers").weights_by_name()
-    weights.pop(name, None)
+    arrays = hasty("numbers").weights_by_name()
+    arrays.pop(name, None)
     if number is not None:
-        weights[name] = torch.tensor(number, dtype=torch.float64)
-    with pytest.raises(InputError, match=r"the surrogate model.*\.$"):
-        SurrogateModel.restored(hasty("numbers").blackbox, weights)
+        arrays[name] = np.array(number)
+    with pytest.raises(InputError, match=r"(the surrogate model|are expected).*\.$"):
+        SurrogateModel.restored(hasty("numbers").blackbox, arrays)
 
 
-def test_torch_gets_its_threads_back():
-    blackbox, values, answer = learned(tiny.numbers, ROWS[:60], "regression")
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        SurrogateModel(blackbox, values).fit(values, answer, 0.1)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
+def test_arrays_that_cannot_be_those_of_this_space_are_refused_with_a_sentence():
+    world = hasty("mixed")
+    for name, array in world.weights_by_name().items():
+        changed = [array.astype(np.int64), array[None], *([array[..., :-1]] if array.ndim else [])]
+        if array.dtype.kind == "f":
+            changed += [np.full_like(array, bad) for bad in (np.nan, np.inf)]
+        if name == "edges":
+            changed.append(array[:, ::-1].copy())
+        for hostile in changed:
+            with pytest.raises(InputError, match=r"(surrogate model|are expected).*\.$"):
+                SurrogateModel.restored(world.blackbox, {**world.weights_by_name(), name: hostile})
 
 
 @pytest.mark.parametrize("task", ["three classes", "labels", "numbers", "mixed"])

@@ -1,4 +1,4 @@
-"""Rows like the training rows, and rows moved as a search moves them: within every constraint, and again the same."""
+"""Training rows that are crossed, and moved as a search moves them: within every constraint, and again the same."""
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,7 @@ from reference import tiny
 
 from relax_plugin.features import FeatureSpace
 from relax_plugin.search.moves import Moves
-from relax_plugin.surrogate.sampling import QUANTILES, Mixing, crossings, mixtures, moved
+from relax_plugin.surrogate.learning import QUANTILES, crossings, moved
 
 MIXED = tiny.mixed_rows()
 SPACE = tiny.mixed_space(MIXED)
@@ -45,23 +45,6 @@ def test_moved_rows_differ_in_none_to_three_features_often_at_a_bound_and_again_
     assert (smooth == -3.0).any() and (smooth == 5.0).any() and np.abs(smooth - 1.0).min() < 1.0
 
 
-@pytest.mark.parametrize("count", [0, 1, 500])
-def test_mixtures_are_rows_that_there_might_be(count):
-    made = mixtures(ROWS, SPACE, Mixing(), np.random.default_rng(0), count)
-    assert made.shape == (count, len(SPACE))
-    low, high = SPACE.limits().ends
-    numbers = ~SPACE.is_categorical
-    assert ((made >= low) & (made <= high))[:, numbers].all()
-    for j in np.flatnonzero(SPACE.is_categorical):
-        assert set(made[:, j]) <= set(ROWS[:, j])
-
-
-def test_without_mixing_they_are_training_rows_within_the_bounds():
-    made = mixtures(ROWS, SPACE, Mixing(share=0.0, gaussian_share=0.0, noise=0.0), np.random.default_rng(0), 100)
-    inside = np.where(SPACE.is_categorical, ROWS, SPACE.limits().inside(ROWS))
-    assert {tuple(row) for row in made} <= {tuple(row) for row in inside}
-
-
 def test_a_crossing_has_every_value_from_one_of_two_rows():
     rows = tiny.gaussian_rows(30)
     space = FeatureSpace.infer(rows)
@@ -95,15 +78,3 @@ def test_a_feature_without_moves_stays_as_it_is(place):
     space, values = FeatureSpace.infer(rows, immutable=["when"]).taking_in(rows)
     made = moved(values, space, Moves.quantiles(values, space, QUANTILES), np.random.default_rng(0))
     assert (made[:, place] == values[:, place]).all() and (made != values).any()
-    mixed = mixtures(values, space, Mixing(), np.random.default_rng(0), 200)
-    assert set(mixed[:, place]) <= set(values[:, place])
-
-
-def test_mixtures_of_rows_with_gaps_have_gaps_or_numbers_within_bounds():
-    rows = pd.DataFrame({"a": [0.5, 1.5, np.nan, 2.5] * 20, "b": [1.0, 4.0, 9.0, np.nan] * 20})
-    space = FeatureSpace.infer(rows)
-    mixed = mixtures(space.values(rows), space, Mixing(), np.random.default_rng(0), 500)
-    gone = mixed == space.missing_codes
-    assert gone.any(axis=0).all() and not gone.all(axis=0).any()
-    low, high = space.limits().ends
-    assert (gone | ((mixed >= low) & (mixed <= high))).all()

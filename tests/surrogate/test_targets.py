@@ -62,21 +62,6 @@ def goals_of(name, blackbox):
     return goals + sure if name in PROBABILITIES else goals
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "labels"])
-def test_gaps_of_predicted_answers_are_those_of_the_goal(name):
-    targets, _, answer = targets_of(name)
-    imagined = np.random.default_rng(1).normal(0.0, 2.0, (len(answer), 3, targets.count))
-    imagined -= imagined.mean(axis=2, keepdims=True) if targets.count > 1 else 0.0
-    for goal in goals_of(name, targets.blackbox):
-        bound = goal.bind(targets.blackbox, answer)
-        for dtype in (np.float64, np.float32):
-            gap = targets.gap(bound, imagined.astype(dtype))
-            for k in range(3):
-                expected = np.clip(bound.gap(targets.answer(imagined[:, k])) / targets.unit, -FARTHEST, FARTHEST)
-                np.testing.assert_allclose(gap[:, k], expected, rtol=1e-4, atol=1e-4)
-        np.testing.assert_array_equal(targets.gap(bound, imagined[:, 0]), targets.gap(bound, imagined)[:, 0])
-
-
 @pytest.mark.parametrize("name", [*PROBABILITIES, "decision", "numbers"])
 def test_an_imagined_gap_is_below_zero_exactly_where_the_goal_is_met(name):
     targets, _, answer = targets_of(name)

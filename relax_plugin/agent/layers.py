@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
-from torch.optim.adamw import adamw
 
 from relax_plugin.arrays import Array
 from relax_plugin.locks import fork_safe_lock
@@ -71,14 +70,14 @@ def made_again(kind: type[PickledAsArrays], made_of: tuple[Any, ...], weights: d
 
 
 class Adam:
-    """torch's own fused Adam (AdamW, if weights decay) without `torch.optim.Adam` around it.
+    """torch's own fused Adam without `torch.optim.Adam` around it.
 
-    The first of those that a process makes imports the compiler, which takes as long as training for a search does.
+    The first of those that a process makes imports the compiler, which takes more than a second.
     `tests/agent/test_pdqn.py` holds the two to the same last bit.
     """
 
-    def __init__(self, weights: Sequence[Tensor], rate: float, decay: float = 0.0) -> None:
-        self.weights, self.rate, self.decay = list(weights), rate, decay
+    def __init__(self, weights: Sequence[Tensor], rate: float) -> None:
+        self.weights, self.rate = list(weights), rate
         self.means = [torch.zeros_like(weight) for weight in self.weights]
         self.squares = [torch.zeros_like(weight) for weight in self.weights]
         self.steps = [torch.zeros((), dtype=torch.float32) for _ in self.weights]
@@ -87,7 +86,7 @@ class Adam:
         """One step down the gradient of the loss."""
         gradients = list(torch.autograd.grad(loss, self.weights))
         with torch.no_grad():
-            (adamw if self.decay else adam)(
+            adam(
                 self.weights,
                 gradients,
                 self.means,
@@ -99,7 +98,7 @@ class Adam:
                 beta1=0.9,
                 beta2=0.999,
                 lr=self.rate,
-                weight_decay=self.decay,
+                weight_decay=0.0,
                 eps=1e-8,
                 maximize=False,
             )
