@@ -208,10 +208,10 @@ def trees() -> str:
 
 def trees_targets() -> str:
     """What the search in tree ensembles had to reach, and what it reached."""
-    cells = [
-        [line.target, f"{'at least' if line.least else 'at most'} {line.asked:,g}", f"{line.measured:,.4g}", "yes" if line.held else "no"]
-        for line in targets(pd.read_csv(TREES)).rename(columns={"at least": "least"}).itertuples()
-    ]
+    cells = []
+    for line in targets(pd.read_csv(TREES)).to_dict("records"):
+        asked = f"{'at least' if line['at least'] else 'at most'} {line['asked']:,g}"
+        cells.append([line["target"], asked, f"{line['measured']:,.4g}", "yes" if line["held"] else "no"])
     return markdown(["target", "asked", "measured", "held"], cells)
 
 

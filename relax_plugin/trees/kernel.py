@@ -113,6 +113,8 @@ def _add_changes(table: Table, j: int, least: int, most: int, work: Work) -> Non
     slots, now, tree, spans, scores, only = work.slots, work.now, table.tree, table.span[j], table.scores, table.only
     change, moved, packed, outputs, others = work.change, work.moved, table.packed[j], len(work.total), work.others[j]
     begins, lows, highs = table.run_begin, table.run_low, table.run_high
+    low: Any
+    high: Any
     moved[most >> 6] |= ONE << np.uint64(most & 63)
     count = 0
     for w in range(len(others)):

@@ -102,7 +102,8 @@ class TreeSearch:
             if count == 1:
                 start[owner] = seen.itself
             self._mark(rows, owner)
-            self._note_misses(rows, owner, seen)
+            if not self.price.any():
+                self._note_misses(rows, owner, seen)
             if count == self.most:
                 break
             known = self.answers.changes[owner]
@@ -172,7 +173,8 @@ class TreeSearch:
 
         The cheaper one is of the features `first_of` (rows, features), by default of all that are unchanged.
         """
-        room, first_of = self._room(rows, owner, 2), rows == self.home[owner] if first_of is None else first_of
+        room = self._room(rows, owner, 2)[2]
+        first_of = rows == self.home[owner] if first_of is None else first_of
         for base in np.array_split(np.arange(len(rows)), max(1, len(rows) * self.far.shape[1] // FAR_AT_ONCE)):
             row, cell = np.nonzero(self.far[owner[base]] < 0.5 * room[base, None])
             row = base[row]
@@ -186,9 +188,8 @@ class TreeSearch:
 
     def _look(self, rows: Array, owner: Integers) -> Changes:
         """Offer what single changes of the rows reach, and the rows themselves."""
-        room = np.maximum(self._room(rows, owner, 1), 0.0)
+        count, spent, room = self._room(rows, owner, 1)
         seen = self.look.best_changes(rows, owner, room, self.width, self.price)
-        count, spent = (rows != self.home[owner]).sum(axis=1), self._spent(rows, owner)
         enough = np.flatnonzero((seen.itself > 0) & (count > 0))
         self._offer(rows[enough], owner[enough], count[enough], spent[enough], seen.itself[enough])
         met = np.flatnonzero(seen.cell >= 0)
@@ -196,11 +197,14 @@ class TreeSearch:
         self._offer(made, owner[met], count[met] + 1, far, seen.gap[met])
         return seen
 
-    def _room(self, rows: Array, owner: Integers, more: int) -> Floats:
-        """How far so many changes more may be for better answers than are known."""
-        count, known = (rows != self.home[owner]).sum(axis=1) + more, self.answers.changes[owner]
-        room = self.answers.far[owner] - self._spent(rows, owner)
-        return room if self.by_distance else np.where(count < known, np.inf, np.where(count > known, 0.0, room))
+    def _room(self, rows: Array, owner: Integers, more: int) -> tuple[Integers, Floats, Floats]:
+        """Changes of the rows, their distances, and how far so many changes more may be for better answers."""
+        count, spent, known = (rows != self.home[owner]).sum(axis=1), self._spent(rows, owner), self.answers
+        room = np.maximum(known.far[owner] - spent, 0.0)
+        if not self.by_distance:
+            then, best = count + more, known.changes[owner]
+            room = np.where(then < best, np.inf, np.where(then > best, 0.0, room))
+        return count, spent, room
 
     def _note_misses(self, rows: Array, owner: Integers, seen: Changes) -> None:
         row, place = np.arange(len(rows)), seen.worth.argmax(axis=1)
@@ -212,6 +216,8 @@ class TreeSearch:
 
     def _offer(self, rows: Array, owner: Integers, changes: Integers, far: Floats, gap: Floats) -> None:
         """Take over what is better than the best row of its query."""
+        if len(rows) == 0:
+            return
         best = _first(owner, *((far, changes) if self.by_distance else (changes, far)))
         whose = owner[best]
         known, shorter = self.answers.changes[whose], far[best] < self.answers.far[whose] - SHORTER
