@@ -29,7 +29,7 @@ def read_profiles(blackbox: BlackBox, known: tuple[Values, Answer]) -> tuple[Tre
     space = blackbox.space
     assert space is not None
     try:
-        trees = read_trees(blackbox.model, space)
+        trees = read_trees(blackbox.model, space) if blackbox.trees is None else blackbox.trees.trees
     except UnsupportedError:
         return None, ""
     if not trees.additive:

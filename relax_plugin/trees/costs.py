@@ -10,10 +10,11 @@ from relax_plugin.limits import Limits
 from relax_plugin.trees.masks import Masks
 
 BY_ORDER = 1e-6  # of a price: of equally far ordered categories the nearest costs least
+IN_CACHE = 60_000  # distances that are worked on at once
 
 
 class Cells(NamedTuple):
-    """The cells of masks as arrays over cells or features, as the kernel takes them."""
+    """The cells of masks as arrays over cells or features, for all queries alike."""
 
     first: Integers  # (features + 1,) the first cell of each feature
     low: Floats  # (cells,) the least number that a table can hold in each, above `high` if there is none
@@ -51,7 +52,9 @@ class Costs:
         self.whole, self.start = start, np.ascontiguousarray(start[:, masks.tested])
         self.home = masks.rows(start)
         self.low, self.high = (np.ascontiguousarray(end[:, masks.tested]) for end in limits.span(start))
-        self.open = self._open()
+        low, high = (side[:1] if (side == side[:1]).all() else side for side in (self.low, self.high))
+        self.ends = np.maximum(cells.low, low[:, masks.owner]), np.minimum(cells.high, high[:, masks.owner])
+        self.closed = ~self._open() | ((self.ends[0] > self.ends[1]) & ~cells.jumps)
 
     def _open(self) -> Booleans:
         """Which cells each query may be changed to, as far as that does not depend on numbers (1 or queries, cells)."""
@@ -74,17 +77,28 @@ class Costs:
 
     def distances(self) -> Floats:
         """What each query pays for each cell (queries, cells); infinite for its own, and where it may not go."""
-        cells, owner = self.cells, self.masks.owner
-        place = np.arange(len(owner))
-        home, start = self.home[:, owner], self.start[:, owner]
-        low, high = np.maximum(cells.low, self.low[:, owner]), np.minimum(cells.high, self.high[:, owner])
-        known = np.append(cells.jumps, np.ones(len(self.home[0]), dtype=bool))  # the last rows are missing numbers
-        jumps = cells.jumps | known[self.home][:, owner]
-        value = np.where(place > home, low, high)
-        far = np.where(jumps, cells.price[owner], np.abs(value - start) * cells.unit[owner])
-        far = np.where(jumps, far + cells.ordered[owner] * np.abs(place - home), far)
-        allowed = self.open & (place != home) & (cells.jumps | (low <= high))
-        return np.where(allowed, far, np.inf)
+        far, size = np.empty((len(self.home), self.masks.cells)), max(1, IN_CACHE // self.masks.cells)
+        for first in range(0, len(far), size):
+            far[first : first + size] = self._distances(slice(first, first + size))
+        return far
+
+    def _distances(self, some: slice) -> Floats:
+        cells, owner, home, first = self.cells, self.masks.owner, self.home[some], self.masks.table.first
+        low, high, closed = (array if len(array) == 1 else array[some] for array in (*self.ends, self.closed))
+        start = self.start[some][:, owner]
+        with np.errstate(invalid="ignore"):
+            far = np.maximum(low - start, start - high)
+            far *= cells.unit[owner]
+        there = np.flatnonzero(cells.jumps)
+        steps = np.abs(there - home[:, owner[there]])
+        far[:, there] = cells.price[owner[there]] + cells.ordered[owner[there]] * steps
+        was_missing = (home == self.masks.missing) & (self.masks.positions == 0)
+        for row, j in np.argwhere(was_missing):
+            far[row, first[j] : first[j + 1]] = cells.price[j]
+        np.copyto(far, np.inf, where=closed)
+        row, j = np.nonzero(home < len(owner))
+        far[row, home[row, j]] = np.inf
+        return far
 
     def values(self, rows: Array, owner: Integers, natural: Floats | None = None) -> Values:
         """The nearest rows of the space in these cells; at a multiple of the natural step, if the cell has one."""

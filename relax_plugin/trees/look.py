@@ -3,7 +3,7 @@
 numba does it, where it is installed and can keep what it compiles; else numpy, which is slower and says the same.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,26 +46,21 @@ class Changes(NamedTuple):
     worth: Floats  # (rows, width)
 
 
-class Look(Protocol):
-    def best_changes(self, rows: Array, owner: Integers, room: Floats, width: int, price: Floats) -> Changes:
-        """The nearest change that meets the goal, nearer than `room`, and the `width` best of those that miss it.
-
-        What misses is worth by how much, less the distance times a `price` for each query.
-        """
-
-    def best_returns(self, rows: Array, owner: Integers) -> tuple[Integers, Floats]:
-        """The feature, or -1, whose return to the query's own cell leaves a row with the widest margin; the margin."""
-
-
-class NumpyLook:
+class Look:
     """Looks by numpy alone."""
 
     def __init__(self, masks: Masks, target: Target, costs: Costs) -> None:
-        self.masks, self.target, self.home = masks, target, costs.home
-        self.far = costs.distances()
+        self.masks, self.target, self.home, self.far = masks, target, costs.home, costs.distances()
 
     def best_changes(self, rows: Array, owner: Integers, room: Floats, width: int, price: Floats) -> Changes:
-        parts = [self._best_changes(rows[i], owner[i], room[i], width, price) for i in self._chunks(len(rows))]
+        """The nearest change that meets the goal, and the `width` best of those that miss it, nearer than `room`.
+
+        What misses is worth by how much, less the distance times a `price` for each query. Features that are changed
+        already stay as they are.
+        """
+        size = max(1, CHUNK_SCORES // (self.masks.cells * max(self.masks.outputs, self.target.offset.shape[1])))
+        chunks = [slice(first, first + size) for first in range(0, max(len(rows), 1), size)]
+        parts = [self._best_changes(rows[i], owner[i], room[i], width, price) for i in chunks]
         return Changes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def _best_changes(self, rows: Array, owner: Integers, room: Floats, width: int, price: Floats) -> Changes:
@@ -74,48 +69,36 @@ class NumpyLook:
         margin = self._margin(scores, owner)
         unchanged = (rows == self.home[owner])[:, masks.owner]
         far = np.where(unchanged, self.far[owner], np.inf)
-        near = np.where((margin > 0) & (far < room[:, None]), far, np.inf)
+        far[far >= room[:, None]] = np.inf
+        near = np.where(margin > 0, far, np.inf)
         cell = near.argmin(axis=1)
         met = np.isfinite(near[place, cell])
-        worth = np.where(
-            (margin > 0) | np.isinf(far), -np.inf, margin - price[owner, None] * np.where(np.isinf(far), 0, far)
-        )
-        first = masks.table.first[:-1]
-        best = np.maximum.reduceat(worth, first, axis=1)
-        which = np.where(worth == best[:, masks.owner], np.arange(masks.cells), masks.cells)
-        at = np.minimum.reduceat(which, first, axis=1)
-        width_here = min(width, len(first))
-        chosen = np.argpartition(-best, width_here - 1, axis=1)[:, :width_here]
-        best, at = (np.take_along_axis(one, chosen, axis=1) for one in (best, at))
-        best, at = (
-            np.pad(one, ((0, 0), (0, width - width_here)), constant_values=-np.inf if one is best else -1)
-            for one in (best, at)
-        )
+        spent = price[owner, None] * np.where(np.isinf(far), 0, far)
+        worth = np.where((margin > 0) | np.isinf(far), -np.inf, margin - spent)
+        top, worth = self._best_of_features(worth, width)
         return Changes(
             np.where(met, cell, -1),
             np.where(met, near[place, cell], np.inf),
             np.where(met, margin[place, cell], -np.inf),
             self._margin(total[:, None], owner)[:, 0],
-            np.where(np.isfinite(best), at, -1),
-            best,
+            top,
+            worth,
         )
 
-    def best_returns(self, rows: Array, owner: Integers) -> tuple[Integers, Floats]:
-        parts = [self._best_returns(rows[i], owner[i]) for i in self._chunks(len(rows))]
-        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+    def margins(self, rows: Array, owner: Integers) -> Floats:
+        """By how much the rows themselves meet their goals."""
+        return self._margin(self.masks.sums(rows)[:, None], owner)[:, 0]
 
-    def _best_returns(self, rows: Array, owner: Integers) -> tuple[Integers, Floats]:
-        margin = self._margin(self.masks.profile_of_rows(rows)[1], owner)
-        home = self.home[owner]
-        possible = (rows != home) & (home < self.masks.cells)
-        back = np.take_along_axis(margin, np.where(possible, home, 0), axis=1)
-        back = np.where(possible, back, -np.inf)
-        feature, gap = back.argmax(axis=1), back.max(axis=1)
-        return np.where(np.isfinite(gap), feature, -1), gap
-
-    def _chunks(self, count: int) -> list[slice]:
-        size = max(1, CHUNK_SCORES // (self.masks.cells * max(self.masks.outputs, self.target.offset.shape[1])))
-        return [slice(first, first + size) for first in range(0, max(count, 1), size)]
+    def _best_of_features(self, worth: Floats, width: int) -> tuple[Array, Floats]:
+        """The features' best cells that are worth most, and what they are worth."""
+        first, cells = self.masks.table.first[:-1], self.masks.cells
+        best = np.maximum.reduceat(worth, first, axis=1)
+        which = np.where(worth == best[:, self.masks.owner], np.arange(cells), cells)
+        at = np.where(np.isfinite(best), np.minimum.reduceat(which, first, axis=1), -1)
+        missing = ((0, 0), (0, max(0, width - len(first))))
+        best, at = np.pad(best, missing, constant_values=-np.inf), np.pad(at, missing, constant_values=-1)
+        chosen = np.argpartition(-best, width - 1, axis=1)[:, :width]
+        return np.take_along_axis(at, chosen, axis=1), np.take_along_axis(best, chosen, axis=1)
 
     def _margin(self, scores: Floats, owner: Integers) -> Floats:
         """By how much scores (rows, cells, outputs) meet the goals of their queries (rows, cells)."""
@@ -124,7 +107,7 @@ class NumpyLook:
         for index, sign in ((target.plus[owner], 1.0), (target.minus[owner], -1.0)):
             chosen = np.take_along_axis(scores, np.maximum(index, 0)[:, None], axis=2)
             sums += sign * np.where(index[:, None] >= 0, chosen, 0.0)
-        sums = sums.reshape(*sums.shape[:2], target.groups, -1)
+        sums = sums.reshape(*sums.shape[:2], target.groups, sums.shape[2] // target.groups)
         worst = sums.min(axis=3)
         if target.rate:
             others = np.logaddexp.reduce(-target.rate * sums, axis=3)
@@ -132,19 +115,18 @@ class NumpyLook:
         return np.asarray(worst.max(axis=2))
 
 
-class CompiledLook:
+class CompiledLook(Look):
     """Looks by the compiled kernel."""
 
     def __init__(self, kernel: Any, masks: Masks, target: Target, costs: Costs) -> None:
-        self.kernel, self.table, self.target, self.home = kernel, masks.table, target, costs.home
-        open_ = np.ascontiguousarray(costs.open)
-        self.far = kernel.distances(costs.cells, costs.start, costs.low, costs.high, costs.home, open_)
+        super().__init__(masks, target, costs)
+        self.kernel, self.work = kernel, kernel.Work.of(masks.table)
 
     def best_changes(self, rows: Array, owner: Integers, room: Floats, width: int, price: Floats) -> Changes:
+        table, target, work = self.masks.table, self.target, self.work
         return Changes(
-            *self.kernel.best_changes(self.table, self.target, self.home, self.far, rows, owner, room, width, price)
+            *self.kernel.best_changes(table, target, self.home, self.far, rows, owner, room, width, price, work)
         )
 
-    def best_returns(self, rows: Array, owner: Integers) -> tuple[Integers, Floats]:
-        found: tuple[Integers, Floats] = self.kernel.best_returns(self.table, self.target, self.home, rows, owner)
-        return found
+    def margins(self, rows: Array, owner: Integers) -> Floats:
+        return self.best_changes(rows, owner, np.zeros(len(rows)), 1, np.zeros(len(self.home))).itself

@@ -134,6 +134,18 @@ class Masks:
         parts = [self.profile_of_rows(rows[i : i + size]) for i in range(0, max(len(rows), 1), size)]
         return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
+    def sums(self, rows: Integers) -> Floats:
+        """The scores of rows of the table alone (rows, outputs)."""
+        table, total = self.table, np.zeros((len(rows), self.outputs))
+        for group, (begin, end) in enumerate(zip(table.words[:-1], table.words[1:], strict=True)):
+            here = np.full((len(rows), end - begin), ALL)
+            for j in range(rows.shape[1]):
+                here &= table.bits[table.at[group][rows[:, j], None] + np.arange(end - begin)]
+            own, slot = _set_bits(here, begin)
+            for output in range(self.outputs):
+                total[:, output] += np.bincount(own, table.scores[slot, output], len(rows))
+        return total
+
     def profile_of_rows(self, rows: Integers) -> tuple[Floats, Floats]:
         """The same for rows of the table."""
         table, (n, d), outputs = self.table, rows.shape, self.outputs
@@ -154,7 +166,7 @@ class Masks:
             own, reached = _set_bits(here, begin)
             now = np.zeros((n, len(self.trees)), dtype=np.int64)
             now[own, table.tree[reached]] = reached
-            place, slot = _set_bits(others.reshape(d * n, -1), begin)
+            place, slot = _set_bits(others.reshape(d * n, end - begin), begin)
             feature, row = place // n, place % n
             before = now[row, table.tree[slot]]
             at = row * width + table.first[feature] + feature
@@ -269,15 +281,18 @@ def _met_by_missing(trees: Trees) -> Booleans:
 def _groups(trees: Trees, positions: int) -> Integers:
     """The first tree of each group, and the number of trees at the end: as few groups as make the table small."""
     sizes = np.bincount(trees.leaf_tree, minlength=len(trees))
-    tests = trees.feature >= 0
-    tree = np.searchsorted(trees.roots, np.flatnonzero(tests), side="right") - 1
+    tests = np.flatnonzero(trees.feature >= 0)
+    tree = np.searchsorted(trees.roots, tests, side="right") - 1
+    order = np.lexsort((tree, trees.threshold[tests], trees.feature[tests]))  # the tests of a threshold side by side
+    feature, threshold = trees.feature[tests][order], trees.threshold[tests][order]
+    again = np.r_[False, (feature[1:] == feature[:-1]) & (threshold[1:] == threshold[:-1])]
     count = 1
     while True:
         first = np.linspace(0, len(trees), count + 1).astype(np.int64)
-        group = np.searchsorted(first, tree, side="right") - 1
-        cells = np.unique(np.column_stack([group, trees.feature[tests], trees.threshold[tests]]), axis=0)[:, 0]
+        group = np.searchsorted(first, tree, side="right")[order] - 1
+        own = ~(again & np.r_[False, group[1:] == group[:-1]])  # those that are the first of their group
         words = -(-np.add.reduceat(sizes, first[:-1]) // WORD)
-        size = 8 * int(words @ (np.bincount(cells.astype(np.int64), minlength=count) + 2 * trees.features + positions))
+        size = 8 * int(words @ (np.bincount(group[own], minlength=count) + 2 * trees.features + positions))
         if size <= TABLE_BYTES or count == len(trees):
             break
         count = min(2 * count, len(trees))

@@ -1,10 +1,10 @@
 """Profiles: the oracle of a search in a tree ensemble, which knows the scores of all single changes of a row."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 
 import numpy as np
@@ -16,7 +16,7 @@ from relax_plugin.problem import Problem
 from relax_plugin.trees.aims import aim_at
 from relax_plugin.trees.costs import Cells, Costs
 from relax_plugin.trees.ensemble import Trees
-from relax_plugin.trees.look import CompiledLook, NumpyLook, Target
+from relax_plugin.trees.look import CompiledLook, Look, Target
 from relax_plugin.trees.masks import Masks
 from relax_plugin.trees.search import BEAM, NONE, TreeSearch
 
@@ -68,7 +68,7 @@ class TreeProfiles:
         return load_kernel() if self.compiled else None
 
     @cached_property
-    def _cells(self) -> Cells:
+    def cells(self) -> Cells:
         return Cells.of(self.masks, self.space)
 
     def over(self, space: FeatureSpace) -> "TreeProfiles":
@@ -98,87 +98,8 @@ class TreeProfiles:
         thorough : bool
             Whether one and two changes are found for sure, and the nearest of them, and more is tried beyond.
         """
-        own = self.over(problem.space)
-        natural = None if problem.by_distance else natural
-        nothing = np.zeros(len(problem), dtype=bool)
-        made = Found(problem.start.copy(), nothing, nothing.copy(), np.full(len(problem), NONE))
-        known = np.flatnonzero(own.masks.knows(problem.start))
-
-        def search(queries: Integers, near: Near | None = None, width: int = BEAM) -> None:
-            """Search; where the model disagrees on what rounding may decide, search for what it cannot decide."""
-            for sure in (False, True):
-                made.solved[queries] = False
-                for part, found in own._in_parts(problem, queries, natural, near, thorough, sure, width):
-                    made.put(part, found)
-                unsure = queries[made.unsure[queries]]
-                if sure or len(unsure) == 0:
-                    return
-                met, _ = problem.judge(made.values[unsure], unsure)
-                queries = unsure[~met]
-
-        search(known)
-        left = known[~made.solved[known]]
-        if len(left):
-            rows, owner = (problem.start[:0], left[:0]) if near is None else near(problem.part(left), NEAR_ROWS)
-            some = own.masks.knows(rows)
-            search(left, (own.masks.rows(rows[some]), left[owner[some]]), WIDE_BEAM)
-        return made
-
-    def _in_parts(
-        self,
-        problem: Problem,
-        queries: Integers,
-        natural: Floats | None,
-        near: Near | None,
-        thorough: bool,
-        sure: bool,
-        width: int,
-    ) -> Iterator[tuple[Integers, "Found"]]:
-        """Search for parts of the queries that fit in memory, in threads if there are many."""
-        size, threads = max(1, DISTANCES // max(self.masks.cells, 1)), _threads(len(queries))
-        count = max(-(-len(queries) // size), threads)
-        parts = np.array_split(queries, count) if len(queries) else []
-
-        def work(part: Integers) -> tuple[Integers, Found]:
-            return part, self._search(problem, part, natural, _of(near, part), thorough, sure, width)
-
-        if threads == 1:
-            yield from map(work, parts)
-            return
-        with ThreadPoolExecutor(threads) as pool:
-            yield from pool.map(work, parts)
-
-    def _search(
-        self,
-        problem: Problem,
-        queries: Integers,
-        natural: Floats | None,
-        near: Near | None,
-        thorough: bool,
-        sure: bool,
-        width: int,
-    ) -> "Found":
-        start, limits = problem.start[queries], problem.limits.take(queries)
-        aim = aim_at(self.trees, problem.goal.take(queries))
-        tolerance = np.broadcast_to(aim.tolerance, len(queries))
-        rounding = tolerance * (np.finfo(np.float64).eps / np.finfo(self.trees.leaf_scores.dtype).eps)
-        exact = aim.exact
-        margin = np.zeros(len(queries)) if exact else tolerance if sure else -rounding
-        one = aim.weights.shape[2] == 2 and bool((aim.weights[:, :, 0] == -aim.weights[:, :, 1]).all())
-        masks = self.masks.of_difference if one else self.masks
-        costs = Costs(masks, self._cells, problem.space, limits, start)
-        target = Target.of(aim, margin, one)
-        kernel = self.kernel
-        look = NumpyLook(masks, target, costs) if kernel is None else CompiledLook(kernel, masks, target, costs)
-        search = TreeSearch(
-            look, masks.table.first, costs.home, look.far, problem.max_changes, problem.by_distance, thorough, width
-        )
-        answers = search.search(near)
-        solved = answers.changes < NONE
-        best = np.where(solved[:, None], answers.rows, answers.missed)
-        values = costs.values(best, np.arange(len(queries)), natural)
-        unsure = solved & (answers.gap + margin <= tolerance) & (not exact and not sure)
-        return Found(values, solved, unsure, answers.enough)
+        natural = None if problem.by_distance or thorough else natural
+        return _Call(self.over(problem.space), problem, natural, thorough).answered(near)
 
 
 @dataclass
@@ -196,6 +117,70 @@ class Found:
         self.unsure[queries], self.enough[queries] = part.unsure, part.enough
 
 
+@dataclass(frozen=True)
+class _Call:
+    """What is asked of the profiles at once."""
+
+    profiles: TreeProfiles
+    problem: Problem
+    natural: Floats | None
+    thorough: bool
+
+    def answered(self, near: RowsNear | None) -> Found:
+        problem, masks = self.problem, self.profiles.masks
+        nothing = np.zeros(len(problem), dtype=bool)
+        found = Found(problem.start.copy(), nothing, nothing.copy(), np.full(len(problem), NONE))
+        known = np.flatnonzero(masks.knows(problem.start))
+        self._search(known, found, width=WIDE_BEAM if self.thorough else BEAM)
+        left = known[~found.solved[known]]
+        if len(left):
+            rows, owner = (problem.start[:0], left[:0]) if near is None else near(problem.part(left), NEAR_ROWS)
+            some = masks.knows(rows)
+            self._search(left, found, (masks.rows(rows[some]), left[owner[some]]), WIDE_BEAM)
+        return found
+
+    def _search(self, queries: Integers, found: Found, near: Near | None = None, width: int = BEAM) -> None:
+        """Search; where the model disagrees on what rounding may decide, search for what it cannot decide.
+
+        The queries are worked on in parts that fit in memory, in threads if there are many.
+        """
+        for sure in (False, True):
+            found.solved[queries] = False
+            threads = _threads(len(queries))
+            count = max(-(-len(queries) * self.profiles.masks.cells // DISTANCES), threads)
+            parts = [part for part in np.array_split(queries, count) if len(part)]
+            with ThreadPoolExecutor(threads) as pool:
+                each = map if threads == 1 else pool.map
+                made = each(partial(self._part, near=near, width=width, sure=sure), parts)
+                for part, one in zip(parts, made, strict=True):
+                    found.put(part, one)
+            unsure = queries[found.unsure[queries]]
+            if sure or len(unsure) == 0:
+                return
+            met, _ = self.problem.judge(found.values[unsure], unsure)
+            queries = unsure[~met]
+
+    def _part(self, queries: Integers, near: Near | None, width: int, sure: bool) -> Found:
+        problem, profiles = self.problem, self.profiles
+        aim = aim_at(profiles.trees, problem.goal.take(queries))
+        tolerance = np.broadcast_to(aim.tolerance, len(queries))
+        rounding = tolerance * (np.finfo(np.float64).eps / np.finfo(profiles.trees.leaf_scores.dtype).eps)
+        margin = np.zeros(len(queries)) if aim.exact else tolerance if sure else -rounding
+        one = aim.weights.shape[2] == 2 and bool((aim.weights[:, :, 0] == -aim.weights[:, :, 1]).all())
+        masks = profiles.masks.of_difference if one else profiles.masks
+        start, limits = problem.start[queries], problem.limits.take(queries)
+        costs = Costs(masks, profiles.cells, problem.space, limits, start)
+        kernel, target = profiles.kernel, Target.of(aim, margin, one)
+        look = Look(masks, target, costs) if kernel is None else CompiledLook(kernel, masks, target, costs)
+        search = TreeSearch(look, problem.max_changes, problem.by_distance, self.thorough, width)
+        answers = search.search(None if near is None else _of(near, queries))
+        solved = answers.changes < NONE
+        best = np.where(solved[:, None], answers.rows, answers.missed)
+        values = costs.values(best, np.arange(len(queries)), self.natural)
+        unsure = solved & (answers.gap + margin <= tolerance) & (not aim.exact and not sure)
+        return Found(values, solved, unsure, answers.enough)
+
+
 def _threads(queries: int) -> int:
     """How many threads are worth their trouble, of those that this process may have."""
     allowed = os.environ.get("OMP_NUM_THREADS", "")
@@ -203,10 +188,8 @@ def _threads(queries: int) -> int:
     return max(1, min(most, queries // LEAST_PART))
 
 
-def _of(near: Near | None, queries: Integers) -> Near | None:
+def _of(near: Near, queries: Integers) -> Near:
     """The near rows of some of the queries, which are ascending."""
-    if near is None:
-        return None
     rows, owner = near
     some = np.isin(owner, queries)
     return rows[some], np.searchsorted(queries, owner[some])
