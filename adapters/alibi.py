@@ -122,39 +122,13 @@ class ReLAXTabular:
         explainer: str | CounterfactualExplainer = "relax-global",
         options: Mapping[str, Any] | None = None,
         tolerance: float | None = None,
-        act_noise: float | None = None,
-        act_low: float | None = None,
-        act_high: float | None = None,
-        replay_buffer_size: int | None = None,
-        batch_size: int | None = None,
-        num_workers: int | None = None,
-        shuffle: bool | None = None,
-        exploration_steps: int | None = None,
-        update_every: int | None = None,
-        update_after: int | None = None,
-        train_steps: int | None = None,
-        reward_func: Any = None,
-        postprocessing_funcs: Any = None,
-        conditional_func: Any = None,
-        conditional_vector: Any = None,
-        callbacks: Any = None,
-        actor: Any = None,
-        critic: Any = None,
-        optimizer_actor: Any = None,
-        optimizer_critic: Any = None,
-        lr_actor: float | None = None,
-        lr_critic: float | None = None,
-        actor_hidden_dim: int | None = None,
-        critic_hidden_dim: int | None = None,
-        sparsity_loss: Any = None,
-        consistency_loss: Any = None,
+        **others: Any,
     ) -> None:
-        aside = _set_aside(locals())
+        autoencoder = (encoder, decoder, encoder_preprocessor, decoder_inv_preprocessor, coeff_sparsity)
+        autoencoder += (coeff_consistency, weight_num, weight_cat, latent_dim, backend)
+        aside = _set_aside(autoencoder, others)
         self.predictor, self.explainer, self.seed, self.options = predictor, explainer, seed, dict(options or {})
-        self.feature_names, self.immutable_features = list(feature_names), list(immutable_features or [])
-        self.category_map = {int(column): list(names) for column, names in (category_map or {}).items()}
-        self.ranges = {name: (float(low), float(high)) for name, (low, high) in (ranges or {}).items()}
-        self.parts = {name: ends for name, ends in self.ranges.items() if -1 < ends[0] < 0 or 0 < ends[1] < 1}
+        self._describe_features(feature_names, immutable_features, category_map, ranges)
         self.tolerance, self.spread = tolerance, 0.0
         names = ("feature_names", "category_map", "immutable_features", "ranges", "options", "seed")
         said: dict[str, Any] = {name: getattr(self, name) for name in names}
@@ -168,8 +142,20 @@ class ReLAXTabular:
         name = type(explainer).__name__ if own else explainer
         self.params = {"explainer": name, **said, "tolerance": tolerance, "predictor": predictor, **aside}
         self.meta: dict[str, Any] = {"name": type(self).__name__, "type": ["blackbox"], "explanations": ["local"]}
-        self.meta["params"] = _described(self.params)
+        self.meta["params"] = _plain(self.params)
         self.meta["version"] = sys.modules["relax_plugin"].__version__
+
+    def _describe_features(
+        self,
+        feature_names: Sequence[str],
+        immutable_features: Iterable[str] | None,
+        category_map: Mapping[Any, Sequence[str]] | None,
+        ranges: Mapping[str, Sequence[float]] | None,
+    ) -> None:
+        self.feature_names, self.immutable_features = list(feature_names), list(immutable_features or [])
+        self.category_map = {int(column): list(names) for column, names in (category_map or {}).items()}
+        self.ranges = {name: (float(low), float(high)) for name, (low, high) in (ranges or {}).items()}
+        self.parts = {name: ends for name, ends in self.ranges.items() if -1 < ends[0] < 0 or 0 < ends[1] < 1}
 
     def fit(self, X: Rows) -> Self:
         """Train on the rows the predictor was trained on."""
@@ -199,22 +185,33 @@ class ReLAXTabular:
 
         What was set aside is not written. Only ReLAX learns something that a file could hold.
         """
+        if not hasattr(self, "explainer_"):
+            raise NotFittedError("this explainer is not fitted; call fit(X) before save.")
+        explainer, folder = self.explainer_, Path(path)
+        if not hasattr(explainer, "save"):
+            name = type(explainer).__name__
+            raise UnsupportedError(f"{name} learns nothing that a file could hold; fit it again instead.")
         names = ("feature_names", "category_map", "immutable_features", "ranges", "seed", "tolerance", "spread", "meta")
         settings = {name: getattr(self, name) for name in names}
-        fitted = getattr(self, "explainer_", None)
-        settings["regression"] = fitted is not None and fitted.blackbox_.task == "regression"
-        _write(path, settings, fitted)
+        settings["regression"] = explainer.blackbox_.task == "regression"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / SETTINGS).write_text(json.dumps(settings), encoding="utf-8")
+        explainer.save(folder / AGENT)
 
     @classmethod
     def load(cls, path: str | Path, predictor: Any) -> Self:
         """Read what `save` wrote, for the predictor it was fitted to; nothing in the files is executed."""
-        settings = _read(path)
+        file = Path(path) / SETTINGS
+        if not file.is_file():
+            raise InputError(f"{path} has no {SETTINGS}; give the folder that `save` wrote.")
+        settings = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(settings, dict) or not {"meta", "category_map", "ranges", "regression"} <= set(settings):
+            raise InputError(f"{file} is not what `save` writes.")
         model = _regressor(predictor) if settings["regression"] else predictor
-        made = cls(explainer=_read_explainer(path, model), tolerance=settings["tolerance"])
-        made.feature_names, made.immutable_features = settings["feature_names"], settings["immutable_features"]
-        made.category_map = {int(column): names for column, names in settings["category_map"].items()}
-        made.ranges = {name: (low, high) for name, (low, high) in settings["ranges"].items()}
-        made.parts = {name: ends for name, ends in made.ranges.items() if -1 < ends[0] < 0 or 0 < ends[1] < 1}
+        agent: Any = type(make_explainer("relax-global", model))  # the one method with files; they know the variant
+        made = cls(explainer=agent.load(Path(path) / AGENT, model=model), tolerance=settings["tolerance"])
+        names = ("feature_names", "immutable_features", "category_map", "ranges")
+        made._describe_features(*(settings[name] for name in names))
         made.seed, made.spread, made.meta = settings["seed"], settings["spread"], settings["meta"]
         made.params = {**settings["meta"]["params"], "predictor": predictor}
         if made.meta["version"] != sys.modules["relax_plugin"].__version__:
@@ -272,7 +269,7 @@ class ReLAXTabular:
             model = _regressor(predictor) if self.explainer_.blackbox_.task == "regression" else predictor
             self.explainer_ = self.explainer_.for_model(model)  # one that was handed in stays as it is
         self.predictor = self.params["predictor"] = predictor
-        self.meta = {**self.meta, "params": _described(self.params)}
+        self.meta = {**self.meta, "params": _plain(self.params)}
 
     def _space(self, X: Rows) -> FeatureSpace | None:
         if not self.feature_names:
@@ -390,12 +387,12 @@ def _delivered(space: FeatureSpace, values: Array, queries: Rows) -> Array:
     return cast if np.array_equal(cast, cells, equal_nan=True) else cells
 
 
-__all__ = ["Explanation", "ReLAXTabular", "load_explainer"]
-
-
-def _set_aside(given: Mapping[str, Any]) -> dict[str, Any]:
+def _set_aside(autoencoder: Sequence[Any], others: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments without a place here, None where not given; one warning names those that were."""
-    aside = {name: given[name] for name in SET_ASIDE}
+    for name in others:
+        if name not in SET_ASIDE:
+            raise TypeError(f"ReLAXTabular has no argument {name!r}; {did_you_mean(name, SET_ASIDE)}")
+    aside = dict.fromkeys(SET_ASIDE) | dict(zip(SET_ASIDE, autoencoder, strict=False)) | dict(others)
     said = [name for name, value in aside.items() if value is not None]
     if said:
         text = f"no autoencoder is needed, and nothing is trained by it: {', '.join(said)} are set aside."
@@ -403,12 +400,8 @@ def _set_aside(given: Mapping[str, Any]) -> dict[str, Any]:
     return aside
 
 
-def _described(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters as `meta` shows them: what JSON does not know by its name, as alibi does."""
-    return {name: _plain(value) for name, value in params.items()}
-
-
 def _plain(value: Any) -> Any:
+    """A parameter as `meta` shows it: what JSON does not know by its name, as alibi does."""
     if isinstance(value, Mapping):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -416,34 +409,3 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return getattr(value, "__name__", None) or str(type(value))
-
-
-def _write(folder: str | Path, settings: Mapping[str, Any], explainer: CounterfactualExplainer | None) -> None:
-    """Write the settings of a face, and its fitted explainer without the model, into a folder."""
-    if explainer is None:
-        raise NotFittedError("this explainer is not fitted; call fit(X) before save.")
-    if not hasattr(explainer, "save"):
-        raise UnsupportedError(
-            f"{type(explainer).__name__} learns nothing that a file could hold; fit it again instead."
-        )
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    (Path(folder) / SETTINGS).write_text(json.dumps(settings), encoding="utf-8")
-    explainer.save(Path(folder) / AGENT)
-
-
-def _read(folder: str | Path) -> dict[str, Any]:
-    """The settings that `write` wrote."""
-    path = Path(folder) / SETTINGS
-    if not path.is_file():
-        raise InputError(f"{folder} has no {SETTINGS}; give the folder that `save` wrote.")
-    settings = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(settings, dict) or not {"meta", "category_map", "ranges", "regression"} <= set(settings):
-        raise InputError(f"{path} is not what `save` writes.")
-    return settings
-
-
-def _read_explainer(folder: str | Path, model: Any) -> CounterfactualExplainer:
-    """The explainer that `write` wrote, for its model."""
-    agent: Any = type(make_explainer("relax-global", model))  # the one method with files; they know the variant
-    explainer: CounterfactualExplainer = agent.load(Path(folder) / AGENT, model=model)
-    return explainer

@@ -5,7 +5,6 @@ interpret loads the entry points of all packages at once, so what takes long to 
 
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from html import escape
 from importlib import import_module
 from itertools import count
@@ -338,65 +337,50 @@ def _space_of(
     for what, given in (("names", names), ("types", types)):
         if given is not None and len(given) != len(columns):
             raise InputError(f"there are {len(given)} feature_{what}, but {len(columns)} columns.")
-    said = dict(zip(columns, [None] * len(columns) if types is None else types, strict=True))
+    own = names is None or hasattr(data, "columns")  # whether the model knows the columns by their own names
+    texts = [] if names is None else [str(name) for name in names]
+    called = dict(zip(columns, columns if own else texts, strict=True))
+    said = dict(zip(called.values(), [None] * len(columns) if types is None else types, strict=True))
     for name, kind in said.items():
         if isinstance(kind, str) and kind not in TYPES:
             raise InputError(f"the feature type of {name!r} is {kind!r}; {did_you_mean(kind, TYPES)}")
     _refuse_one_row(data)
-    called = dict(zip(columns, columns if names is None or hasattr(data, "columns") else names, strict=True))
-    groups: Any = (_dummies(data, said, called) or None) if one_hot == "auto" else one_hot
-    grouped = (
-        {column: name for name, of_group in groups.items() for column in of_group}
-        if isinstance(groups, Mapping)
-        else {}
-    )
+    table = import_module("pandas").DataFrame(data, copy=False).set_axis(list(called.values()), axis=1)
+    groups: Any = (_dummies(table, said) or None) if one_hot == "auto" else one_hot
+    if not own and isinstance(one_hot, Mapping):
+        groups = {name: [called.get(column, column) for column in of_group] for name, of_group in one_hot.items()}
+    of_columns = groups.items() if isinstance(groups, Mapping) else ()
+    grouped = {column: name for name, of_group in of_columns for column in of_group}
     categorical = [n for n, kind in said.items() if not isinstance(kind, str | int | None) or kind in CATEGORICAL]
     categorical = [name for name in categorical if name not in grouped]
     still = dict.fromkeys(grouped.get(name, name) for name, kind in said.items() if kind == "ignore")
-    space = FeatureSpace.infer(data, categorical=categorical, immutable=list(still), one_hot=groups)
-    if names is None or space.container == "frame":  # whose columns the model knows by their own names
-        return space
-    named = [_called(feature, called) for feature in space.features]
-    return FeatureSpace(named, "array", space.array_dtype, [str(name) for name in names])
+    rows = data if own else table.infer_objects()
+    space = FeatureSpace.infer(rows, categorical=categorical, immutable=list(still), one_hot=groups)
+    return space if own else FeatureSpace(space.features, "array", str(np.asarray(data).dtype), space.columns)
 
 
-def _called(feature: Any, names: Mapping[Any, Any]) -> Any:
-    if not feature.columns:
-        return replace(feature, name=str(names[feature.name]))
-    labels = {column: str(names[column]).removeprefix(feature.name)[1:] for column in feature.columns}
-    categories = tuple(labels.get(category, category) for category in feature.categories)
-    return replace(feature, categories=categories, columns=tuple(str(names[column]) for column in feature.columns))
-
-
-def _dummies(data: Any, said: Mapping[Any, Any], called: Mapping[Any, Any]) -> dict[Any, list[Any]]:
-    """The one-hot groups among the columns, as `pandas.get_dummies` makes them, by the names they are called.
+def _dummies(table: Any, said: Mapping[Any, Any]) -> dict[Any, list[Any]]:
+    """The one-hot groups among the columns, as `pandas.get_dummies` makes them.
 
     No group is a set of columns of which some are to be ignored and others not.
     """
     from relax_plugin.features import FeatureSpace
 
-    frame = import_module("pandas").DataFrame(data, copy=False)
-    frame.columns = list(called.values())
-    flags = [name for name in frame if isinstance(name, str) and frame[name].isin([0, 1]).all()]
-    if len(flags) < 2 or not frame.columns.is_unique:
+    flags = [name for name in table if isinstance(name, str) and table[name].isin([0, 1]).all()]
+    if len(flags) < 2 or not table.columns.is_unique:
         return {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableNote)  # it would say the same as below, of arrays in other names
-        found = [feature for feature in FeatureSpace.infer(frame[flags], one_hot="auto").features if feature.columns]
-    columns = {name: column for column, name in called.items()}
-    groups = {feature.name: [columns[name] for name in feature.columns] for feature in found}
+        warnings.simplefilter("ignore", TableNote)  # it would say the same as below
+        found = [feature for feature in FeatureSpace.infer(table[flags], one_hot="auto").features if feature.columns]
     groups = {
-        name: group
-        for name, group in groups.items()
-        if name not in columns and len({said[column] == "ignore" for column in group}) == 1
+        one.name: list(one.columns)
+        for one in found
+        if one.name not in said and len({said[column] == "ignore" for column in one.columns}) == 1
     }
     if groups:
-        told = "; ".join(f"{name!r} of {[called[column] for column in group]}" for name, group in groups.items())
-        warnings.warn(
-            f"one-hot groups were found, each of which is one feature: {told}; one_hot={{}} keeps them apart.",
-            TableNote,
-            stacklevel=4,
-        )
+        told = "; ".join(f"{name!r} of {group}" for name, group in groups.items())
+        told = f"one-hot groups were found, each of which is one feature: {told}; one_hot={{}} keeps them apart."
+        warnings.warn(told, TableNote, stacklevel=4)
     return groups
 
 

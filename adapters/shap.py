@@ -265,7 +265,8 @@ def compare_with_shap(
         classes, shap_values = _classes(explainer, cfs), np.zeros(cfs.start.shape)
         permutations = 0 if len(cfs.space) <= EXACT_FEATURES else SHAP_PERMUTATIONS
         for own in np.unique(classes[~cfs.refused]):  # shap explains one f for all rows it is given
-            f, mine = partial(_scores, blackbox, own), (classes == own) & ~cfs.refused
+            mine = (classes == own) & ~cfs.refused
+            f = partial(_outputs, blackbox, output=int(own))
             shap_values[mine] = _by_shap(f, cfs.start[mine], rows, permutations, seed).values
     size = np.abs(np.asarray(getattr(shap_values, "values", shap_values), dtype=np.float64))
     if size.shape != cfs.start.shape:
@@ -452,12 +453,6 @@ class CounterfactualExplanation(shap.Explanation):  # type: ignore[misc]
         return made
 
 
-def _label_of(explanation: CounterfactualExplanation) -> str:
-    """What the base of one row is."""
-    found = explanation.found
-    return "no counterfactual, $f(x)$" if found is not None and not found else explanation.base_label
-
-
 def _labelled(draw: Callable[..., Any]) -> Callable[..., Any]:
     """shap's waterfall, which says of a counterfactual explanation what its base is, and is as it was of any other."""
 
@@ -466,16 +461,20 @@ def _labelled(draw: Callable[..., Any]) -> Callable[..., Any]:
         if not isinstance(shap_values, CounterfactualExplanation):
             return draw(shap_values, max_display, show)
         from matplotlib import pyplot
+        from matplotlib.transforms import ScaledTranslation
 
         interactive = pyplot.isinteractive()
         axes = draw(_changes_alone(shap_values), max_display, False)
+        lost = shap_values.found is not None and not shap_values.found
+        label = "no counterfactual, $f(x)$" if lost else shap_values.base_label
         for other in axes.figure.axes:
             texts = [text.get_text() for text in other.get_xticklabels()]
             if EXPECTED in texts:
-                other.set_xticklabels([f"\n{_label_of(shap_values)}", *texts[1:]], fontsize=12)
+                other.set_xticklabels([f"\n{label}", *texts[1:]], fontsize=12)
                 name = other.get_xticklabels()[0]
                 name.set_horizontalalignment("right")  # it is longer, and the number stands at its right
-                name.set_transform(name.get_transform() + _points(axes.figure, 41.0))
+                right = ScaledTranslation(41.0 / 72.0, 0.0, axes.figure.dpi_scale_trans)
+                name.set_transform(name.get_transform() + right)
         if not show:
             return axes
         if interactive:
@@ -513,12 +512,6 @@ def _changes_alone(explanation: CounterfactualExplanation) -> Any:
 
 def _text(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
-
-
-def _points(figure: Any, right: float) -> Any:
-    from matplotlib.transforms import ScaledTranslation
-
-    return ScaledTranslation(right / 72.0, 0.0, figure.dpi_scale_trans)
 
 
 def _with_one_base(draw: Callable[..., Any]) -> Callable[..., Any]:
@@ -599,19 +592,15 @@ def _exact_within(max_evals: int | str) -> int:
     return whole_number("max_evals", max_evals, 1).bit_length() - 1
 
 
-def _outputs(blackbox: Any, rows: Values) -> Floats:
-    """f of each row for every class, (rows, classes); of a regressor (rows, 1). Derived columns follow."""
+def _outputs(blackbox: Any, rows: Values, output: int | None = None) -> Floats:
+    """f of each row for every class, (rows, classes), of a regressor (rows, 1), or for one `output` (rows,)."""
     answer = blackbox.ask(rows)
+    scores: Any = answer.scores
     if blackbox.task == "regression":
-        return np.asarray(answer.output, dtype=np.float64)[:, None]
-    if answer.scores is None:
-        return np.asarray(answer.output[:, None] == np.arange(len(blackbox.classes)), dtype=np.float64)
-    return np.asarray(answer.scores)
-
-
-def _scores(blackbox: Any, own: Any, rows: Values) -> Floats:
-    """f of each row for one class."""
-    return _outputs(blackbox, rows)[:, int(own)]
+        scores = np.asarray(answer.output, dtype=np.float64)[:, None]
+    elif scores is None:
+        scores = np.asarray(answer.output[:, None] == np.arange(len(blackbox.classes)), dtype=np.float64)
+    return np.asarray(scores if output is None else scores[:, output])
 
 
 def _weights(most: int) -> Floats:

@@ -1,17 +1,17 @@
 """`cfrl`: an actor that answers every row in one step, trained by a critic (Samoilescu et al., 2021).
 
-Written from the paper: deep deterministic policy gradients for episodes of one step. The actor sees a row, the class
-that the model answers and the class wanted, and gives another row; the reward is 1 if the model answers the wanted
-class to that, else 0; the critic learns the reward from a replay buffer, and the actor climbs what the critic expects,
-less a loss of sparsity (L1 of the numbers, cross entropy of the categories against the query's) and of consistency.
+Written from the paper: deep deterministic policy gradients for episodes of one step. The actor sees a row, its class
+and the class wanted, and gives another row; the reward is 1 if the model gives that the class wanted. The critic learns
+the reward from a replay buffer. The actor climbs the critic's estimate, less losses of sparsity and consistency.
 
-Where this departs from the paper: tables of this size need no autoencoder, so that the actor moves the standardised
-numbers and chooses the categories themselves; the consistency is then between the changes of numbers that it gives and
-what the space's bounds and directions leave of them. Changes below a twentieth of a standard deviation count as none.
-The paper trains for 100,000 steps; here it is 200 of 128 rows. Where the actor's own answer does not meet the goal, or
-changes too much, it is tried with noise, as it was in training. The paper's random constraints as an input of the actor
-are left out: those of a call hold by projection alone.
+Differences from the paper: there is no autoencoder; the actor moves standardised numbers and chooses categories.
+Consistency compares its changes with what bounds and directions leave of them. Changes below a twentieth of a standard
+deviation count as none. It trains for 200 steps of 128 rows, not 100,000. Where the actor's own answer misses the goal
+or changes too much, it is tried with noise. Random constraints are no input: those of a call hold by projection.
 """
+
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import torch
@@ -19,12 +19,11 @@ from torch import Tensor, nn
 
 from relax_plugin.agent.layers import Adam, MemberLinear, PickledAsArrays, one_thread, trunk
 from relax_plugin.arrays import Floats, Integers, Values
-from relax_plugin.base import CounterfactualExplainer, Supports, most_changes
-from relax_plugin.baselines.common import undone
+from relax_plugin.base import Supports
+from relax_plugin.baselines.common import ActorExplainer, Attempt, nearest_of_each, undone
 from relax_plugin.features import FeatureSpace
 from relax_plugin.parameters import param, whole, with_parameters
 from relax_plugin.problem import Problem, Proposals
-from relax_plugin.search.diverse import fill_slots
 
 BATCH = 128  # rows asked about in each step, and rows of each update (the paper: 100 to 128)
 REPLAY = 160 * BATCH  # rows that are remembered
@@ -36,12 +35,11 @@ UPDATES = 2  # of both networks for each step
 RATE, HIDDEN = 2e-3, 64
 LEAST_CHANGE = 0.05  # standard deviations; a smaller one is none
 KEPT = 5  # of the tries with noise, the nearest that meet the goal
-CHUNK_CELLS = 4_000_000  # numbers in the tries that are worked on at once: bounds the memory
 MOST_STEPS, MOST_TRIES = 1_000_000, 100_000
 
 
 @with_parameters
-class CFRL(CounterfactualExplainer):
+class CFRL(ActorExplainer):
     """One network answers all rows at once: trained by the model's labels alone, it needs no search.
 
     Trained when it is fitted, at 128 model rows a step. A query costs the model rows of its tries with noise, and as
@@ -57,7 +55,6 @@ class CFRL(CounterfactualExplainer):
         "autoencoder, and neither the paper's numbers nor its package alibi were compared",
     )
 
-    max_changes: int | None = most_changes(None)
     steps: int = param(200, "Of training.", whole(1, MOST_STEPS))
     tries: int = param(
         50,
@@ -65,20 +62,12 @@ class CFRL(CounterfactualExplainer):
         whole(1, MOST_TRIES),
     )
 
-    def _fit(self, values: Values, rng: np.random.Generator) -> None:
-        self.rows_ = values
-        self._learn_answers()
-
-    def _learn_answers(self) -> None:
-        classes = 0 if self.blackbox_.classes is None else len(self.blackbox_.classes)
-        with one_thread():
-            self.agent_ = Agent(self.space_, classes, int(self.seed))
-            if classes > 1:
-                self._train(np.random.default_rng(int(self.seed)))
+    def _untrained(self, classes: int) -> "Agent":
+        return Agent(self.space_, classes, int(self.seed))
 
     def _train(self, rng: np.random.Generator) -> None:
         """CFRL, algorithm 1: act, ask the model for the reward, remember, and learn from what is remembered."""
-        agent, space, classes = self.agent_, self.space_, self.agent_.classes
+        agent, space, classes = self.actor_, self.space_, self.actor_.classes
         memory = np.zeros((REPLAY, 2 * space.encoded_width + 2 * classes + 1), dtype=np.float32)
         for step in range(int(self.steps)):
             start = self.rows_[rng.integers(len(self.rows_), size=BATCH)]
@@ -98,33 +87,24 @@ class CFRL(CounterfactualExplainer):
                 agent.learn(torch.from_numpy(memory[some]))
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
-        seed = int(rng.integers(2**32))
-        made = fill_slots(problem, n, lambda part: self._solve(part, seed))
+        made = self._in_turn(problem, n, rng, int(self.tries) + 1)
         made.note[:] = f"none was found by the actor, nor in {self.tries} tries with noise"
         return made
 
-    def _solve(self, problem: Problem, seed: int) -> Proposals:
-        made = Proposals.empty(problem, 1)
-        size = max(1, CHUNK_CELLS // ((int(self.tries) + 1) * problem.start.shape[1] * max(self.agent_.classes, 1)))
-        for index, part in problem.parts(size):
-            for tries, stage in ((0, "actor"), (int(self.tries), "actor, with noise")):
-                left = np.flatnonzero(~made.offered[index, 0])
-                if len(left):
-                    rows, owner = self._valid(part.part(left), tries, np.random.default_rng(seed))
-                    place = index[left[owner]]
-                    made.values[place, 0], made.offered[place, 0], made.stage[place, 0] = rows, True, stage
-        return made
+    def _attempts(self, rng: np.random.Generator) -> Iterator[tuple[str, Attempt]]:
+        yield "actor", partial(self._valid, 0, rng)
+        yield "actor, with noise", partial(self._valid, int(self.tries), rng)
 
-    def _valid(self, problem: Problem, tries: int, rng: np.random.Generator) -> tuple[Floats, Integers]:
+    def _valid(self, tries: int, rng: np.random.Generator, problem: Problem) -> tuple[Floats, Integers]:
         assert problem.goal.wanted is not None
         owner, wanted = np.nonzero(problem.goal.wanted)
         label = np.maximum(problem.before.output.astype(int), 0)
         with one_thread():
-            action = self.agent_.act(self.agent_.state(problem.start[owner], label[owner], wanted))
-        if tries:  # the same noise for every query, which so does not depend on others
-            action = np.concatenate([self.agent_.noisy(action, rng, alike=True) for _ in range(tries)])
+            action = self.actor_.act(self.actor_.state(problem.start[owner], label[owner], wanted))
+        if tries:
+            action = np.concatenate([self.actor_.noisy(action, rng, alike=True) for _ in range(tries)])
             owner = np.tile(owner, tries)
-        rows = problem.within_limits(self.agent_.decoded(problem.start[owner], action), owner)
+        rows = problem.within_limits(self.actor_.decoded(problem.start[owner], action), owner)
         other = (rows != problem.start[owner]).any(axis=1)
         rows, owner = rows[other], owner[other]
         if len(rows) == 0:
@@ -134,10 +114,7 @@ class CFRL(CounterfactualExplainer):
         order = np.lexsort((problem.distance(rows, owner), owner))
         rank = np.arange(len(order)) - np.searchsorted(owner[order], owner[order])
         rows, owner = rows[order[rank < KEPT]], owner[order[rank < KEPT]]
-        rows, owner = undone(problem, rows, owner, problem.max_changes)
-        order = np.lexsort((problem.distance(rows, owner), owner))
-        best = order[np.unique(owner[order], return_index=True)[1]]
-        return rows[best], owner[best]
+        return nearest_of_each(problem, *undone(problem, rows, owner, problem.max_changes))
 
 
 class Agent(PickledAsArrays):

@@ -1,13 +1,13 @@
-"""The bases of methods that begin from training rows, look into a tree ensemble, or follow the gradient of a network.
+"""What several methods share: bases for training rows, tree ensembles and networks, and what they offer in the end.
 
-scikit-learn's networks and linear models are copied into torch, together with the steps of a Pipeline that only scale
-or rotate; a torch module is used as it is. What goes through the copy is not asked of the black box: `rows_queried`
-leaves it out, `Network.spent` counts it.
+scikit-learn's networks and linear models are computed in torch as their layers say, together with the steps of a
+Pipeline that only scale or rotate; a torch module is used as it is. These computations are no questions to the black
+box: `rows_queried` leaves them out, `Network.spent` counts them.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,10 +18,10 @@ from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import UnsupportedError, naming_the_extra
 from relax_plugin.features import FeatureSpace
 from relax_plugin.locks import fork_safe_lock
-from relax_plugin.networks.layers import Dense, Scale, read_layers
-from relax_plugin.networks.layers import Layer as ReadLayer
+from relax_plugin.networks.layers import Dense, Layer, Scale, read_layers
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.readers import SWITCHING
+from relax_plugin.search.diverse import fill_slots
 from relax_plugin.search.neighbours import AnsweredRows, Neighbours
 from relax_plugin.search.polish import undo
 from relax_plugin.trees.ensemble import Trees
@@ -32,11 +32,29 @@ from relax_plugin.trees.readers import read_trees, why_unreadable
 if TYPE_CHECKING:
     import torch
 
-Layer = Callable[["torch.Tensor"], "torch.Tensor"]
+Attempt = Callable[[Problem], tuple[Values, Integers]]  # gives rows that meet the goal, and whose each is
 LEAST_PROBABILITY = 1e-30  # of a module that gives probabilities; its logarithm is taken
-CHUNK_CELLS = 4_000_000  # numbers in the gradients of the queries worked on side by side
+CHUNK_CELLS = 4_000_000  # numbers that are held at once of the queries worked on side by side
 TOLERANCE = 1e-4  # by which the copy may differ from the model, which may compute in single precision
-COUNTING = fork_safe_lock()  # threads that share a copy count its rows together
+COUNTING = fork_safe_lock()  # threads that share a network count its rows together
+
+
+def in_memory(problem: Problem, cells: int) -> Iterator[tuple[Integers, Problem]]:
+    """Parts of a problem that fit into memory, where so many numbers are held for each query."""
+    return problem.parts(max(1, CHUNK_CELLS // cells))
+
+
+def known_numbers(space: FeatureSpace, values: Values) -> Floats:
+    """The rows with NaN for missing numbers; the mean in a column that all rows lack."""
+    present = np.where(values == space.missing_codes, np.nan, values)
+    return np.where(np.isnan(present).all(axis=0), space.mean, present)
+
+
+def ranges(space: FeatureSpace, values: Values) -> Floats:
+    """The range of each feature in the rows; 1 where it has none."""
+    known = known_numbers(space, values)
+    width = np.nanmax(known, axis=0) - np.nanmin(known, axis=0)
+    return np.where(width > 0, width, 1.0)
 
 
 class NeighbourExplainer(CounterfactualExplainer):
@@ -74,6 +92,77 @@ def undone(problem: Problem, rows: Values, owner: Integers, down_to: int) -> tup
     rows = undo(problem, rows, owner, down_to=down_to)
     few = problem.changed(rows, owner).sum(axis=1) <= problem.max_changes
     return rows[few], owner[few]
+
+
+def nearest_of_each(problem: Problem, rows: Values, owner: Integers) -> tuple[Values, Integers]:
+    """Of the rows of each query the nearest, and whose each is."""
+    order = np.lexsort((problem.distance(rows, owner), owner))
+    best = order[np.unique(owner[order], return_index=True)[1]]
+    return rows[best], owner[best]
+
+
+def one_each(problem: Problem, values: Values, met: Booleans, stage: str, down_to: int | None = None) -> Proposals:
+    """One row for each query, with changes undone as far as the goal allows; offered if it meets it with few changes.
+
+    `down_to` is the number of changes at which undoing ends, by default `max_changes`.
+    """
+    made, solved = Proposals.empty(problem, 1), np.flatnonzero(met)
+    down_to = problem.max_changes if down_to is None else down_to
+    values[solved] = undo(problem, values[solved], solved, down_to=down_to)
+    few = (values != problem.start).sum(axis=1) <= problem.max_changes
+    made.values[:, 0], made.offered[:, 0] = values, met & few
+    made.stage[made.offered] = stage
+    return made
+
+
+class ActorExplainer(CounterfactualExplainer):
+    """Base of the methods whose `actor_` is trained when they are fitted, and then answers without a search."""
+
+    actor_: Any
+
+    @abstractmethod
+    def _untrained(self, classes: int) -> Any:
+        """The actor before its training."""
+
+    @abstractmethod
+    def _train(self, rng: np.random.Generator) -> None:
+        """Train the actor on `rows_`."""
+
+    @abstractmethod
+    def _attempts(self, rng: np.random.Generator) -> Iterator[tuple[str, Attempt]]:
+        """What is tried in turn for the queries that are still unsolved, each with its stage."""
+
+    def _fit(self, values: Values, rng: np.random.Generator) -> None:
+        self.rows_ = values
+        self._learn_answers()
+
+    def _learn_answers(self) -> None:
+        from relax_plugin.surrogate.layers import one_thread  # which imports torch
+
+        classes = 0 if self.blackbox_.classes is None else len(self.blackbox_.classes)
+        with one_thread():
+            self.actor_ = self._untrained(classes)
+            if classes > 1:
+                self._train(np.random.default_rng(int(self.seed)))
+
+    def _in_turn(self, problem: Problem, n: int, rng: np.random.Generator, tries: int) -> Proposals:
+        """Make the attempts. The random numbers of every query are the same: it does not depend on others."""
+        seed = int(rng.integers(2**32))
+        cells = tries * problem.start.shape[1] * max(self.actor_.classes, 1)
+
+        def solve(problem: Problem) -> Proposals:
+            made = Proposals.empty(problem, 1)
+            for index, part in in_memory(problem, cells):
+                for stage, attempt in self._attempts(np.random.default_rng(seed)):
+                    left = np.flatnonzero(~made.offered[index, 0])
+                    if len(left) == 0:
+                        break
+                    rows, owner = attempt(part.part(left))
+                    place = index[left[owner]]
+                    made.values[place, 0], made.offered[place, 0], made.stage[place, 0] = rows, True, stage
+            return made
+
+        return fill_slots(problem, n, solve)
 
 
 class TreeExplainer(CounterfactualExplainer):
@@ -119,57 +208,26 @@ class TreeExplainer(CounterfactualExplainer):
             yield index, problem if len(index) == len(problem) else problem.part(index), trees
 
 
-class TreesInPlace(BlackBox):
-    """The trees in the model's place: the same answers, and nothing is charged."""
-
-    rows_per_question = 0
-
-    def __init__(self, explainer: TreeExplainer) -> None:
-        self.explainer = explainer
-
-    def ask(self, values: Values, mark_refused: bool = False) -> Answer:
-        return self.explainer.answer(values)
-
-
 class Network:
     """The model as a differentiable function of the raw values of a FeatureSpace, for whole batches.
 
-    The last of the layers, which are functions of a float64 tensor (n, features), gives (n, classes) logits, (n, 1)
-    the logit of the second class, or (n, 1) numbers for a regressor. A `module` is one of them, to be put into
-    evaluation mode while it is used. Where a `missing_codes` stands for a missing number, the layers are given NaN, as
-    the model is.
+    UnsupportedError says why there is none. Where a `missing_codes` stands for a missing number, the function is given
+    NaN, as the model is.
     """
 
-    def __init__(
-        self,
-        layers: list[Layer],
-        regression: bool,
-        module: "torch.nn.Module | None" = None,
-        missing_codes: Floats | None = None,
-    ) -> None:
-        self.layers = layers
-        self.regression = regression
-        self.module = module
-        self.missing_codes = missing_codes
+    def __init__(self, blackbox: BlackBox) -> None:
+        with naming_the_extra():
+            import torch
+        self.regression = blackbox.task == "regression"
+        self.missing_codes = None if blackbox.space is None else blackbox.space.missing_codes
+        self.module: Any = blackbox.model if isinstance(blackbox.model, torch.nn.Module) else None
+        self.gives_probabilities = not self.regression and getattr(blackbox.reader, "gives_probabilities", None)
+        self.layers = read_layers(blackbox.model) if self.module is None else []
         self.spent = 0  # rows that went through it so far; one whose gradient is taken counts once
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies count from 0, so that using a network does not change its pickle."""
         return vars(self) | {"spent": 0}
-
-    @classmethod
-    def of(cls, blackbox: BlackBox) -> "Network":
-        """The copy of a model; raises UnsupportedError with a reason where there can be none."""
-        regression = blackbox.task == "regression"
-        codes = None if blackbox.space is None else blackbox.space.missing_codes
-        with naming_the_extra():
-            import torch
-        if not isinstance(blackbox.model, torch.nn.Module):
-            return cls([_function(layer) for layer in read_layers(blackbox.model)], regression, missing_codes=codes)
-        layers: list[Layer] = [partial(_run_module, blackbox.model)]
-        if not regression and getattr(blackbox.reader, "gives_probabilities", None):
-            layers.append(_logits_of_probabilities)
-        return cls(layers, regression, blackbox.model, codes)
 
     def answer(self, values: Values) -> Answer:
         """What the model would say: class positions and probabilities, or numbers."""
@@ -193,24 +251,38 @@ class Network:
         with torch.inference_mode(False), torch.enable_grad():  # whatever the caller has switched off
             inputs = torch.tensor(self._as_asked(values), requires_grad=True)
             outputs = self._forward(inputs)
-            last = outputs.shape[1] - 1
             # Rows do not see each other, so that the gradient of a column's sum has every row's own gradient.
-            gradients = [
-                torch.autograd.grad(outputs[:, column].sum(), inputs, retain_graph=column < last)[0]
-                for column in range(last + 1)
-            ]
+            sums = outputs.sum(dim=0)
+            gradients = [torch.autograd.grad(one, inputs, retain_graph=True)[0] for one in sums]
         return self._per_class(outputs.detach().numpy()), self._per_class(torch.stack(gradients, dim=1).numpy())
 
     def _as_asked(self, values: Values) -> Values:
         return values if self.missing_codes is None else np.where(values == self.missing_codes, np.nan, values)
 
     def _forward(self, values: "torch.Tensor") -> "torch.Tensor":
+        """A column for each class, or one: the logit of the second class, or the number of a regressor."""
         with COUNTING:
             self.spent += len(values)
+        for layer in self.layers:
+            values = _applied(layer, values)
+        if self.module is None:
+            return values
         with _evaluating(self.module):
-            for layer in self.layers:
-                values = layer(values)
-        return values
+            return self._of_module(values)
+
+    def _of_module(self, values: "torch.Tensor") -> "torch.Tensor":
+        import torch
+
+        device = next((parameter.device for parameter in self.module.parameters()), None)
+        outputs: torch.Tensor = self.module(values.to(device=device, dtype=torch.float32)).cpu().double()
+        outputs = outputs[:, None] if outputs.ndim == 1 else outputs
+        if not self.gives_probabilities:
+            return outputs
+        # Where single precision says 0 or 1 there is no gradient left.
+        logarithms = torch.log(outputs.clamp(min=LEAST_PROBABILITY))
+        if outputs.shape[1] > 1:
+            return logarithms
+        return logarithms - torch.log((1 - outputs).clamp(min=LEAST_PROBABILITY))
 
     def _per_class(self, columns: Floats) -> Floats:
         """One column a class: the single logit of a binary model is split into halves of opposite sign."""
@@ -222,7 +294,7 @@ class Network:
 def in_chunks(problem: Problem) -> Iterator[tuple[Integers, Problem]]:
     """Parts of a problem whose gradients fit into memory."""
     outputs = 2 if problem.goal.wanted is None else problem.goal.wanted.shape[1]
-    return problem.parts(max(1, CHUNK_CELLS // (outputs * problem.start.shape[1])))
+    return in_memory(problem, outputs * problem.start.shape[1])
 
 
 class NetworkExplainer(CounterfactualExplainer):
@@ -235,8 +307,7 @@ class NetworkExplainer(CounterfactualExplainer):
         if reason is not None:
             return reason
         try:
-            network = Network.of(blackbox)
-            network.jacobian(space.mean[None, :])
+            Network(blackbox).jacobian(space.mean[None, :])
         except UnsupportedError as error:
             return str(error)
         except RuntimeError as error:  # torch's: no gradient comes back from the module
@@ -247,79 +318,36 @@ class NetworkExplainer(CounterfactualExplainer):
         self._learn_answers()
 
     def _learn_answers(self) -> None:
-        self.network_ = Network.of(self.blackbox_)
+        self.network_ = Network(self.blackbox_)
         known, answer = self.known_
         expected = answer.output[:, None] if answer.scores is None else answer.scores
-        if self.blackbox_.has_probabilities:
-            copied = self.network_.answer(known).scores
-            assert copied is not None
-        else:
+        copied: Any = self.network_.answer(known).scores
+        if not self.blackbox_.has_probabilities:
             copied = self.network_.outputs(known)
         if copied.shape != expected.shape or not np.allclose(copied, expected, rtol=TOLERANCE, atol=TOLERANCE):
             name = type(self.blackbox_.model).__name__
             raise UnsupportedError(f"skipped because the {name} answers otherwise than a copy of its weights does.")
 
 
-def _function(layer: ReadLayer) -> Layer:
+def _applied(layer: Layer, values: "torch.Tensor") -> "torch.Tensor":
+    import torch
+
     if isinstance(layer, Scale):
-        return partial(_shift_and_scale, np.array(layer.shift), np.array(layer.scale))
+        return (values - torch.tensor(layer.shift)) / torch.tensor(layer.scale)
     if isinstance(layer, Dense):
-        return partial(_multiply_and_add, np.array(layer.weights), np.array(layer.bias))
-    import torch
-
-    activations: dict[str, Layer] = {
-        "identity": torch.nn.Identity(),
-        "logistic": torch.sigmoid,
-        "tanh": torch.tanh,
-        "relu": torch.relu,
-        "exp": torch.exp,
-    }
-    return activations[layer.name]
-
-
-# Functions of the module and not closures, so that an explainer can be pickled.
-
-
-def _shift_and_scale(shift: Floats, scale: Floats, values: "torch.Tensor") -> "torch.Tensor":
-    import torch
-
-    return (values - torch.tensor(shift)) / torch.tensor(scale)
-
-
-def _multiply_and_add(weights: Floats, bias: Floats, values: "torch.Tensor") -> "torch.Tensor":
-    import torch
-
-    return values @ torch.tensor(weights) + torch.tensor(bias)
-
-
-def _run_module(module: "torch.nn.Module", values: "torch.Tensor") -> "torch.Tensor":
-    import torch
-
-    device = next((parameter.device for parameter in module.parameters()), None)
-    outputs: torch.Tensor = module(values.to(device=device, dtype=torch.float32))
-    outputs = outputs.cpu().double()
-    return outputs[:, None] if outputs.ndim == 1 else outputs
-
-
-def _logits_of_probabilities(probabilities: "torch.Tensor") -> "torch.Tensor":
-    """Logarithms, or the log odds of a single column; where single precision says 0 or 1 there is no gradient left."""
-    import torch
-
-    logarithms = torch.log(probabilities.clamp(min=LEAST_PROBABILITY))
-    if probabilities.shape[1] > 1:
-        return logarithms
-    return logarithms - torch.log((1 - probabilities).clamp(min=LEAST_PROBABILITY))
+        return values @ torch.tensor(layer.weights) + torch.tensor(layer.bias)
+    if layer.name == "identity":
+        return values
+    functions = {"logistic": torch.sigmoid, "tanh": torch.tanh, "relu": torch.relu, "exp": torch.exp}
+    return functions[layer.name](values)
 
 
 @contextmanager
-def _evaluating(module: "torch.nn.Module | None") -> Iterator[None]:
+def _evaluating(module: "torch.nn.Module") -> Iterator[None]:
     """Dropout and batch norm as in use, not as in training; every part is left as it was found.
 
     The mode belongs to the module, which threads share: they take turns, here and where the black box asks it.
     """
-    if module is None:
-        yield
-        return
     with SWITCHING:
         modes = [(part, part.training) for part in module.modules()]
         module.eval()

@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
-from relax_plugin.base import most_changes
-from relax_plugin.baselines.common import Network, NetworkExplainer, in_chunks
+from relax_plugin.baselines.common import Network, NetworkExplainer, in_chunks, one_each
 from relax_plugin.goal import BoundGoal
 from relax_plugin.parameters import flag, param, real, whole, with_parameters
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
-from relax_plugin.search.polish import undo
 
 STEPS = 50  # at most; the paper needs three or fewer, the authors' program allows 50
 MOST_STEPS = 1_000_000
@@ -49,7 +47,6 @@ class DeepFool(NetworkExplainer):
         "compared",
     )
 
-    max_changes: int | None = most_changes(None)
     reverted: bool = param(
         False,
         "Undo, one at a time, every change that is not needed: a fair rival in sparsity. Just across the boundary "
@@ -64,15 +61,9 @@ class DeepFool(NetworkExplainer):
         return fill_slots(problem, n, self._solve)
 
     def _solve(self, problem: Problem) -> Proposals:
-        made = Proposals.empty(problem, 1)
         everything = np.ones(problem.start.shape, dtype=bool)
         values, met = to_boundary(self.network_, problem, everything, float(self.overshoot), int(self.steps))
-        solved = np.flatnonzero(met)
-        most = 1 if self.reverted else problem.max_changes
-        values[solved] = undo(problem, values[solved], solved, down_to=most)
-        few = (values != problem.start).sum(axis=1) <= problem.max_changes
-        made.values[:, 0], made.offered[:, 0] = values, met & few
-        made.stage[made.offered] = "boundary"
+        made = one_each(problem, values, met, "boundary", down_to=1 if self.reverted else None)
         made.note[~met] = f"none was found in {self.steps} steps to the nearest boundary"
         return made
 
@@ -99,7 +90,8 @@ class _Walk:
         self.change = np.zeros_like(problem.start)  # so far, without overshoot
         self.sides = np.full((2, *problem.start.shape), np.nan)  # the last changes short of a range, and beyond it
         two_ends = problem.goal.inside  # of a range one must not overshoot; its ends are moved inwards instead
-        self.overshoots = np.zeros(1) if two_ends else _doublings(overshoot)
+        doublings = 1 + max(0, int(np.ceil(-np.log2(overshoot))))
+        self.overshoots = np.zeros(1) if two_ends else overshoot * 2.0 ** np.arange(doublings)
         self.goal = _narrowed(problem, overshoot) if two_ends else problem.goal
 
     def run(self, steps: int) -> tuple[Floats, Booleans]:
@@ -118,9 +110,8 @@ class _Walk:
         here, scale = self._moved(active, 0.0), space.scale / space.prices  # a way of length 1 costs as much as any
         missing, gradient = ways_to(self.goal.take(active), *self.network.jacobian(here))
         gradient = gradient * scale
-        onwards = ((gradient > 0) & (here < self.high[active])[:, None]) | (
-            (gradient < 0) & (here > self.low[active])[:, None]
-        )
+        up, down = here < self.high[active], here > self.low[active]  # where there is room
+        onwards = ((gradient > 0) & up[:, None]) | ((gradient < 0) & down[:, None])
         gradient = np.where(onwards & self.features[active][:, None], gradient, 0.0)
         norm = np.sqrt(np.square(gradient).sum(axis=2))
         able = np.isfinite(missing) & np.isfinite(norm) & (norm > 0)
@@ -131,7 +122,7 @@ class _Walk:
         direction = gradient[rows, way] / np.where(moving, norm[rows, way], 1.0)[:, None]
         step = np.maximum(np.where(moving, length[rows, way], 0.0), LEAST_STEP)[:, None] * direction * scale
         there = np.clip(here + step, self.low[active], self.high[active])
-        halved = self._halve(active, missing) if self.goal.inside else np.zeros(len(active), dtype=bool)
+        halved = self._halve(active, missing)
         onward = moving & ~halved
         self.change[active[onward]] += np.where(step != 0, there - here, 0.0)[onward]
         return np.asarray(moving | halved)
@@ -141,6 +132,8 @@ class _Walk:
 
         A network has no jumps, so that the range lies between; steps along its gradient may miss it for ever.
         """
+        if not self.goal.inside:
+            return np.zeros(len(active), dtype=bool)
         side = np.argmin(missing, axis=1)
         self.sides[side, active] = self.change[active]
         outside = np.isfinite(missing).any(axis=1)
@@ -208,10 +201,6 @@ def ways_to(goal: BoundGoal, outputs: Floats, gradients: Floats) -> tuple[Floats
         missing = np.where(harder, needed, missing)
         upwards = np.where(harder[..., None], gradients - powers / total @ gradients, upwards)
     return np.where(goal.wanted, missing, np.inf), upwards
-
-
-def _doublings(overshoot: float) -> Floats:
-    return np.asarray(overshoot * 2.0 ** np.arange(1 + max(0, int(np.ceil(-np.log2(overshoot))))))
 
 
 def _narrowed(problem: Problem, overshoot: float) -> BoundGoal:

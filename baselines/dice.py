@@ -15,6 +15,7 @@ from sklearn.preprocessing import LabelEncoder
 
 from relax_plugin.arrays import Floats, Values
 from relax_plugin.base import CounterfactualExplainer, Supports, most_changes
+from relax_plugin.baselines.common import known_numbers
 from relax_plugin.errors import import_extra
 from relax_plugin.features import FeatureSpace
 from relax_plugin.locks import fork_safe_lock
@@ -274,7 +275,7 @@ class GoalView:
         # whatever is none of the categories: it may stay, and `project` puts the query's own cell in its place.
         counts = {self.names[j]: len(space.features[j].categories) for j in np.flatnonzero(space.is_categorical)}
         self.levels = {name: [f"{code:06}" for code in range(count + 1)] for name, count in counts.items()}
-        self.codes, self.medians = space.missing_codes, _medians(space, training)
+        self.codes, self.medians = space.missing_codes, np.nanmedian(known_numbers(space, training), axis=0)
         self.last = np.where(space.is_categorical, np.diff(space.category_offsets), np.inf)  # the level for all others
         self.problem: Any = None  # the Problem of a call, while there is one
 
@@ -335,16 +336,6 @@ class GoalView:
             score = np.where(met, np.maximum(score, 0.5 + SURE), np.minimum(score, 0.5 - SURE))
         self.known.update(zip(fresh, zip(score.tolist(), met.tolist(), strict=True), strict=True))
         return np.array([self.known[key][0] for key in keys])
-
-
-def _medians(space: FeatureSpace, training: Values) -> Floats:
-    missing = training == space.missing_codes
-    if not missing.any():
-        return np.median(training, axis=0)
-    known = ~missing.all(axis=0)
-    medians = space.mean.copy()
-    medians[known] = np.nanmedian(np.where(missing, np.nan, training)[:, known], axis=0)
-    return medians
 
 
 @contextmanager

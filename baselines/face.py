@@ -1,15 +1,13 @@
 """`face`: the training row that is reached from the query by the shortest way through dense regions (Poyiadzi, 2020).
 
-Written from the paper. The training rows are the nodes of a graph; near ones are joined, by an edge that is the longer
-the farther apart they are and the fewer rows lie there. Of the rows that meet the goal, and around which there are
-enough others, the one with the shortest way from the query is the answer (Dijkstra's algorithm, of scipy).
+Written from the paper. Training rows are the nodes of a graph that joins near ones; an edge is longer the farther apart
+they are and the fewer rows lie there. Of the rows that meet the goal, with enough others around, Dijkstra's algorithm
+(scipy) finds the one with the shortest way from the query.
 
-Where this departs from the paper: its weight of an edge of length d is d · f(r / d), with f = −log and a constant r,
-by the number of rows and dimensions, that makes weights negative in wide tables; here r is the length of the shortest
-edge, and f(z) = 1 − log z, so that no weight is below d. Distances are Euclidean in standard deviations,
-another category counting 1, at the price of a feature. The paper lets users forbid edges; here constraints hold for the
-row delivered: rows are taken in the order of their ways, moved within the constraints and asked of the model, up to a
-hundred. Its third variant, densities by kernels, is left out.
+Differences from the paper: its weight d · f(r / d), f = −log, becomes negative in wide tables; here r is the shortest
+edge and f(z) = 1 − log z. Distances are Euclidean in standard deviations, 1 for another category, at the price of a
+feature. Edges cannot be forbidden: up to a hundred rows, in the order of their ways, are moved within the constraints
+and asked of the model. Densities by kernels, the third variant, are left out.
 """
 
 import numpy as np
@@ -18,7 +16,7 @@ from scipy.sparse.csgraph import dijkstra
 from sklearn.neighbors import NearestNeighbors
 
 from relax_plugin.arrays import Booleans, Floats, Values
-from relax_plugin.base import Supports, most_changes
+from relax_plugin.base import Supports
 from relax_plugin.baselines.common import NeighbourExplainer, valid_rows
 from relax_plugin.cached import cached_property
 from relax_plugin.features import FeatureSpace
@@ -52,7 +50,6 @@ class Face(NeighbourExplainer):
         "in the paper's pictures: tests/baselines/test_face.py; none of the paper's numbers was compared",
     )
 
-    max_changes: int | None = most_changes(None)
     graph: str = param(
         "knn",
         'Which rows are joined: "knn", each with its nearest ones; "epsilon", all that are less than a radius apart.',

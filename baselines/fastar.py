@@ -1,19 +1,18 @@
 """`fastar`: a policy that changes one feature by one step at a time, trained by PPO (Verma, Hines and Dickerson, 2022).
 
-Written from the paper and from what its authors' published environments say. A state is a row; an action moves one
-feature a step up or down; the reward is 100 where the model answers the wanted class, which ends the episode, else the
-probability of that class, less λ times the distance to the nearest training row. Proximal policy optimisation (Schulman
-et al., 2017) learns the policy once, from training rows; then every query is walked to its answer without a search.
+Written from the paper and its authors' description of their environments. A state is a row; an action moves a feature
+one step up or down. The reward is 100 for the class wanted, which ends the walk, else that class's probability less λ
+times the distance to the nearest training row. Proximal policy optimisation (Schulman et al., 2017) learns one policy.
 
-Where this departs from the paper: moves that are not allowed are left out of the choice, where the paper punishes them
-with -10; what is wanted is part of the state, so that one policy serves all classes; a category moves to the next or
-the one before it, where the paper moves its code by a fraction. The paper trains for some five to ten million steps, of
-a fortieth of a feature's range each; here it is 40,000 of a tenth, a step of the grid at least. A feature beyond
-`max_changes` is not moved. Where the policy's most probable moves do not arrive, it is followed by chance, as it was in
-training, some times. Gradients are not clipped.
+Differences from the paper: moves that are not allowed are no choice, where the paper punishes them with -10. The class
+wanted is part of the state. A category moves to the next or the previous one. Training takes 40,000 steps of a tenth of
+a range (at least a grid step), not millions of a fortieth. A feature beyond `max_changes` is not moved. Where the most
+probable moves do not arrive, the policy is followed by chance, as in training. Gradients are not clipped.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,12 +21,12 @@ from torch import Tensor, nn
 
 from relax_plugin.agent.layers import Adam, MemberLinear, PickledAsArrays, one_thread, trunk
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
-from relax_plugin.base import CounterfactualExplainer, Supports
+from relax_plugin.base import Supports
+from relax_plugin.baselines.common import ActorExplainer, Attempt, nearest_of_each
 from relax_plugin.features import FeatureSpace
 from relax_plugin.limits import Limits
 from relax_plugin.parameters import param, whole, with_parameters
 from relax_plugin.problem import Problem, Proposals
-from relax_plugin.search.diverse import fill_slots
 
 WALKERS, TURN = 64, 32  # rows walked side by side, and the steps of each between two rounds of learning
 EPOCHS, PARTS = 4, 4  # of each round; FastAR's authors have the same
@@ -38,12 +37,11 @@ MANIFOLD = 0.1  # λ, weight of the distance to the nearest training row (the pa
 NEIGHBOURS = 500  # training rows that are looked at for it
 LONGEST = 40  # steps of a walk
 STRIDE = 0.1  # share of a number's range that a step moves it
-CHUNK_CELLS = 4_000_000  # numbers in the rows that are walked at once: bounds the memory
 MOST_STEPS, MOST_TRIES = 5_000_000, 100_000
 
 
 @with_parameters
-class FastAR(CounterfactualExplainer):
+class FastAR(ActorExplainer):
     """One policy walks every row to the wanted class, feature by feature and step by step.
 
     Trained when it is fitted, at a model row a step. A query costs a model row for each step of its walks.
@@ -66,50 +64,28 @@ class FastAR(CounterfactualExplainer):
         whole(1, MOST_TRIES),
     )
 
-    def _fit(self, values: Values, rng: np.random.Generator) -> None:
-        self.rows_ = values
-        self._learn_answers()
-
-    def _learn_answers(self) -> None:
-        classes = 0 if self.blackbox_.classes is None else len(self.blackbox_.classes)
-        with one_thread():
-            self.policy_ = Policy(self.space_, classes, int(self.seed))
-            if classes > 1:
-                self._train(np.random.default_rng(int(self.seed)))
+    def _untrained(self, classes: int) -> "Policy":
+        return Policy(self.space_, classes, int(self.seed))
 
     def _train(self, rng: np.random.Generator) -> None:
         walkers = Walkers(self, rng)
         rounds = -(-int(self.steps) // (WALKERS * TURN))
         for number in range(rounds):
-            self.policy_.adam.rate = RATE * (1.0 - number / rounds)
-            self.policy_.learn(walkers.turn(), rng)
+            self.actor_.adam.rate = RATE * (1.0 - number / rounds)
+            self.actor_.learn(walkers.turn(), rng)
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
-        seed = int(rng.integers(2**32))
-        made = fill_slots(problem, n, lambda part: self._solve(part, seed))
+        made = self._in_turn(problem, n, rng, 4)
         made.note[:] = f"none was found by the policy's walk, nor by {self.tries} walks by chance"
         return made
 
-    def _solve(self, problem: Problem, seed: int) -> Proposals:
-        made = Proposals.empty(problem, 1)
-        size = max(1, CHUNK_CELLS // (4 * problem.start.shape[1] * max(self.policy_.classes, 1)))
-        for index, part in problem.parts(size):
-            rng = np.random.default_rng(seed)
-            for number in range(int(self.tries) + 1):
-                left = np.flatnonzero(~made.offered[index, 0])
-                if len(left):
-                    noise = rng.gumbel(size=(LONGEST, self.policy_.actions)) if number else None
-                    rows, owner = self._walk(part.part(left), noise)
-                    place = index[left[owner]]
-                    made.values[place, 0], made.offered[place, 0] = rows, True
-                    made.stage[place, 0] = "policy" if number == 0 else "policy, by chance"
-        return made
+    def _attempts(self, rng: np.random.Generator) -> Iterator[tuple[str, Attempt]]:
+        yield "policy", partial(self._walk, None)
+        for _ in range(int(self.tries)):
+            yield "policy, by chance", partial(self._walk, rng.gumbel(size=(LONGEST, self.actor_.actions)))
 
-    def _walk(self, problem: Problem, noise: Floats | None) -> tuple[Floats, Integers]:
-        """The rows at which walks arrive, the nearest of each query, and whose they are.
-
-        The noise is the same for every query, which so does not depend on others.
-        """
+    def _walk(self, noise: Floats | None, problem: Problem) -> tuple[Floats, Integers]:
+        """The rows at which walks arrive, the nearest of each query, and whose they are."""
         assert problem.goal.wanted is not None
         owner, wanted = np.nonzero(problem.goal.wanted)
         start = problem.start[owner]
@@ -123,7 +99,7 @@ class FastAR(CounterfactualExplainer):
             if len(walking) == 0:
                 break
             with one_thread():
-                chances = self.policy_.chances(rows[walking], wanted[walking], open_)
+                chances = self.actor_.chances(rows[walking], wanted[walking], open_)
             action = (chances if noise is None else chances + noise[step]).argmax(axis=1)
             rows[walking] = ways.moved(rows[walking], action, walking)
             asked = problem.within_limits(rows[walking], owner[walking])
@@ -132,10 +108,7 @@ class FastAR(CounterfactualExplainer):
             here = walking[met & few]
             found[here], arrived[here] = asked[met & few], True
             walking = walking[~(met & few)]
-        found, owner = found[arrived], owner[arrived]
-        order = np.lexsort((problem.distance(found, owner), owner))
-        best = order[np.unique(owner[order], return_index=True)[1]]
-        return found[best], owner[best]
+        return nearest_of_each(problem, found[arrived], owner[arrived])
 
 
 class Ways:
@@ -168,22 +141,11 @@ class Ways:
         return np.where(rows == self.space.missing_codes, self.space.mean, rows)
 
 
-class Batch(NamedTuple):
-    """Steps to learn from: arrays (TURN, WALKERS, ...)."""
-
-    state: Floats
-    open: Booleans
-    action: Integers
-    chance: Floats  # the logarithm of the action's probability when it was taken
-    advantage: Floats
-    worth: Floats  # the return that was seen
-
-
 class Walkers:
     """Rows on their way, side by side: one that has arrived, or has walked too long, begins anew at another row."""
 
     def __init__(self, explainer: FastAR, rng: np.random.Generator) -> None:
-        self.blackbox, self.policy, self.rows, self.rng = explainer.blackbox_, explainer.policy_, explainer.rows_, rng
+        self.blackbox, self.policy, self.rows, self.rng = explainer.blackbox_, explainer.actor_, explainer.rows_, rng
         space = explainer.space_
         most = len(space) if explainer.max_changes is None else int(explainer.max_changes)
         self.ways = Ways(space, space.limits(values=self.rows), self.rows, most)
@@ -196,8 +158,12 @@ class Walkers:
         self.now = np.zeros((WALKERS, self.rows.shape[1]))
         self._begin(np.arange(WALKERS))
 
-    def turn(self) -> Batch:
-        """Walk some steps, and say what they were worth (GAE, Schulman et al. 2016)."""
+    def turn(self) -> tuple[Any, ...]:
+        """Walk some steps, and say what they were worth (GAE, Schulman et al. 2016).
+
+        Arrays (TURN, WALKERS, ...): the state, which actions were open, the one that was taken, the logarithm of its
+        probability, its advantage, and the return that was seen.
+        """
         seen: list[tuple[Any, ...]] = []
         for _ in range(TURN):
             state, value = self.policy.state(self.now, self.wanted), self.policy.values(self.now, self.wanted)
@@ -219,7 +185,7 @@ class Walkers:
             surprise = reward[step] + DISCOUNT * following[step] * ~over[step] - value[step]
             last = surprise + DISCOUNT * TRACE * last * ~over[step]
             advantage[step] = last
-        return Batch(state, open_, action, chance, advantage, advantage + value)
+        return state, open_, action, chance, advantage, advantage + value
 
     def _rewards(self) -> tuple[Floats, Booleans]:
         answer = self.blackbox.ask(self.now, mark_refused=True)
@@ -268,7 +234,7 @@ class Policy(PickledAsArrays):
         with torch.no_grad():
             return np.asarray(self.critic(torch.from_numpy(self.state(rows, wanted))[None])[0, :, 0].numpy(), float)
 
-    def learn(self, batch: Batch, rng: np.random.Generator) -> None:
+    def learn(self, batch: tuple[Any, ...], rng: np.random.Generator) -> None:
         """Some rounds of the clipped objective over what was seen (Schulman et al. 2017, equation 9)."""
         flat = [torch.from_numpy(np.reshape(part, (-1, *part.shape[2:]))) for part in batch]
         state, open_, action, chance, advantage, worth = flat

@@ -1,18 +1,14 @@
 """`feat-tweak`: the cheapest path of a single tree that turns the whole ensemble (Tolomei et al., KDD 2017).
 
-For every tree that votes for the class to leave, every path of it that ends in a wanted class is tried: the tests that
-the query fails are passed by a margin ε, and what the ensemble then answers decides. Written from the paper.
+Written from the paper: of every tree that votes for the class to leave, every path to a wanted class is tried. The
+tests that the query fails are passed by a margin ε, and the whole ensemble decides.
 
-Where this departs from the paper: ε is a hyper-parameter there, one for all queries; here each query has the cheapest
-row over several. Tried on held-out training rows of four tree tasks (2 seeds): seven single ε, 0.01 to 2, and four
-lists; of the most valid ones (those that go up to 1 or 2) this list is the nearest, and 2 adds nothing to it.
-A feature tested twice on a path gets the interval that both tests leave, and a margin wider than half of it is cut to
-that half; the tests that the query passes already leave it as it is; the costs are those of this package's figures (L1
-in standard deviations, or L0 first); values move onto the user's grid and within the constraints, and a path that
-cannot be gone there is left out. For boosting, where leaves have scores and no votes, a leaf votes for the class that
-its score speaks for; with more than two classes, for a wanted one if it speaks more for it than for the class to leave.
-A missing number goes the way that each test has for it; where it may be filled in, a path may need that it is. A test
-of a category is passed by another one that is allowed: of several, each margin tries another.
+Differences from the paper: each query has the cheapest row over several ε. (Of seven single ε and four lists, tried on
+training rows of four tree tasks, this list is the nearest of the most valid ones.) A feature tested twice gets the
+interval of both tests, and a margin is at most half of it. Costs are L1 in standard deviations, or L0 first. Values
+move onto the grid and within the constraints; a path that is impossible there is left out. In boosting a leaf votes for
+the class that its score favours, or, with more classes, for a wanted one favoured over the class to leave. A missing
+number goes the way of each test; a path may need it filled in. Each margin tries another of the allowed categories.
 """
 
 from dataclasses import replace
@@ -22,7 +18,7 @@ import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.base import most_changes
-from relax_plugin.baselines.common import TreeExplainer
+from relax_plugin.baselines.common import TreeExplainer, in_memory
 from relax_plugin.errors import InputError
 from relax_plugin.limits import Limits
 from relax_plugin.parameters import one_of, param, real_number, with_parameters
@@ -33,7 +29,6 @@ from relax_plugin.trees.ensemble import Trees
 EPSILONS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)  # standard deviations
 EPSILON_RANGE = 1e-6, 1e6  # standard deviations
 COSTS = ("distance", "changes")
-CHUNK_CELLS = 4_000_000  # queries times leaves times features that are compared at once: bounds the memory
 FIRST_ROUND = 4  # paths a query asks about at first, the cheapest; twice as many in each further round
 
 
@@ -82,8 +77,7 @@ class FeatTweak(TreeExplainer):
         made.note[:] = "none was found on the paths of single trees"
         margins = epsilons(self.epsilon)
         for index, alike, trees in self._by_gap(problem, made):
-            size = max(1, CHUNK_CELLS // (len(trees.leaf_tree) * len(problem.space) * len(margins)))
-            for place, part in alike.parts(size):
+            for place, part in in_memory(alike, len(trees.leaf_tree) * len(problem.space) * len(margins)):
                 rows, owner = tweaked(trees, part, margins, self.cost)
                 values, offered = _ask_cheapest_first(part, rows, owner, n)
                 made.values[index[place]], made.offered[index[place]] = values, offered

@@ -1,17 +1,14 @@
 """`focus`: gradient descent through a tree ensemble whose tests are made soft (Lucic et al., AAAI 2022).
 
-Each test becomes a sigmoid and each leaf's weight the product along its path, so that the ensemble has a gradient.
-Adam moves the query down the probability of the class to leave while the *true* model still answers it, and back
-towards the query when it does not; the closest row that the true model turns is kept. Written from the paper.
+Written from the paper: each test becomes a sigmoid, and a leaf's weight the product along its path. Adam moves the row
+down the probability of the class to leave while the *true* model gives it, then back towards the query. The closest row
+that the true model turns is kept.
 
-Where this departs from the paper: features are standardised, not scaled to [0, 1]; the goal may be one class (the
-probability of all others is what falls); the row judged at each step is moved onto the user's grid and within the
-constraints, and Adam is held inside the box they span; the paper tunes σ, τ, β and the learning rate for each model
-and data set; here scores are standardised too, and one setting serves all. Of 16 with σ 1 to 8, τ 0.3 to 4 and β 0.001
-or 0.01, one of them by family, it is the nearest that solved all held-out training rows of four tree tasks (2 seeds).
-No gradient leads from a missing number to another: it stays missing, or, if that fails and it may be filled in, the
-descent begins again with the mean in its place. A category is a weight for each position, as one-hot columns would be;
-a row has the heaviest, and a test of a set is soft in the weight that lies outside of it.
+Differences from the paper: features and scores are standardised. The goal may be one class. Rows are judged on the grid
+and within the constraints, and Adam stays inside the box they span. One setting serves all models; the paper tunes σ,
+τ, β and the learning rate. (Of 16 settings it is the nearest that solved all held-out training rows of four tree tasks,
+2 seeds.) A missing number stays missing; if that fails and it may be filled in, the descent starts from the mean. A
+category is a weight for each position, the heaviest counts, and a test of a set is soft in the weight outside it.
 """
 
 from dataclasses import replace
@@ -21,14 +18,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from relax_plugin.arrays import Floats, Integers, Values
-from relax_plugin.base import most_changes
-from relax_plugin.baselines.common import TreeExplainer
+from relax_plugin.baselines.common import TreeExplainer, in_memory, one_each
 from relax_plugin.errors import naming_the_extra
 from relax_plugin.features import FeatureSpace
 from relax_plugin.parameters import flag, param, real, whole, with_parameters
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
-from relax_plugin.search.polish import undo
 from relax_plugin.trees.cells import allowed_categories
 from relax_plugin.trees.ensemble import Trees
 from relax_plugin.trees.missing import Gap, gaps, trees_for
@@ -36,7 +31,6 @@ from relax_plugin.trees.missing import Gap, gaps, trees_for
 if TYPE_CHECKING:
     import torch
 
-CHUNK_CELLS = 4_000_000  # queries times nodes that are held at once: bounds the memory
 MOMENTS = (0.9, 0.999)  # Adam's, its defaults
 WEIGHT_OF_STAYING = 1e-6  # by which a category that nothing speaks against wins
 FAR = 1e6  # standard deviations, where a soft test is as good as decided
@@ -60,7 +54,6 @@ class Focus(TreeExplainer):
         "was compared",
     )
 
-    max_changes: int | None = most_changes(None)
     reverted: bool = param(False, "Undo every change that is not needed: a fair rival in sparsity.", flag)
     iterations: int = param(1000, "Steps of Adam (the paper: 1,000).", whole(1, MOST_ITERATIONS))
     sharpness: float = param(
@@ -88,33 +81,23 @@ class Focus(TreeExplainer):
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         made = Proposals.empty(problem, n)
-        size = max(1, CHUNK_CELLS // len(self.trees_.feature))
-        made.note[:] = f"none was found in {self.iterations} steps of gradient descent"
         unknown = self.trees_.unknown(problem.start)
         made.note[unknown] = "none was looked for, since it has a category that is missing or unknown"
         known = np.flatnonzero(~unknown)
-        for place, part in problem.part(known).parts(size) if len(known) else ():
-            index, some = known[place], fill_slots(part, n, self._solve)
-            made.values[index], made.offered[index] = some.values, some.offered
-            made.stage[index] = some.stage
+        for place, part in in_memory(problem.part(known), len(self.trees_.feature)):
+            made.put(known[place], fill_slots(part, n, self._solve))
+        made.note[known] = f"none was found in {self.iterations} steps of gradient descent"
         return made
 
     def _solve(self, problem: Problem) -> Proposals:
         from relax_plugin.agent.layers import one_thread  # which imports torch
 
-        made = Proposals.empty(problem, 1)
         values, distance = problem.start.copy(), np.full(len(problem), np.inf)
         with one_thread():
             for gap in gaps(self.trees_, problem.limits, problem.start):
                 part = problem if len(gap) == len(problem) else problem.part(gap.index)
                 values[gap.index], distance[gap.index] = self._descend_with(part, gap)
-        solved = np.flatnonzero(np.isfinite(distance))
-        down_to = 1 if self.reverted else problem.max_changes
-        values[solved] = undo(problem, values[solved], solved, down_to=down_to)
-        few = (values != problem.start).sum(axis=1) <= problem.max_changes
-        made.values[:, 0], made.offered[:, 0] = values, np.isfinite(distance) & few
-        made.stage[made.offered] = "gradient"
-        return made
+        return one_each(problem, values, np.isfinite(distance), "gradient", down_to=1 if self.reverted else None)
 
     def _descend_with(self, problem: Problem, gap: Gap) -> tuple[Values, Floats]:
         """The same for queries that lack the same numbers: these stay missing, or if that fails are filled in first."""

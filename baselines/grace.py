@@ -13,7 +13,7 @@ import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.base import most_changes
-from relax_plugin.baselines.common import NetworkExplainer, in_chunks
+from relax_plugin.baselines.common import CHUNK_CELLS, NetworkExplainer, in_chunks
 from relax_plugin.baselines.deepfool import LEAST_OVERSHOOT, MOST_STEPS, OVERSHOOT_IS, STEPS, to_boundary
 from relax_plugin.goal import BoundGoal
 from relax_plugin.parameters import param, real, whole, with_parameters
@@ -24,7 +24,6 @@ MOST_FEATURES = 5  # K of the paper
 GAMMA = 0.5  # γ of the paper
 OVERSHOOT = 1e-4  # of the paper
 BINS = 10  # of equal frequency, for features with more distinct values
-CHUNK_CELLS = 4_000_000  # cells of the tables of counts held at once
 
 
 @with_parameters

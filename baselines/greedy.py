@@ -26,7 +26,7 @@ class Greedy(CounterfactualExplainer):
 
     supports = Supports(labels_only=False, objectives=OBJECTIVES)
 
-    max_changes: int | None = most_changes(5, "")
+    max_changes: int | None = most_changes(5)
     quantiles: int = param(20, "Values tried of each number; the outer two are its bounds.", whole(2, MOST_QUANTILES))
     refined: bool = param(True, "Whether changes are taken back as far as the goal allows.", flag)
     objective: Literal["sparse", "closest"] | None = objective_parameter()

@@ -1,22 +1,20 @@
 """`growing-spheres`: the nearest row that turns the model in ever wider shells around a query (Laugel et al., 2017).
 
-Written from the paper. Generation (its algorithm 1): rows are drawn evenly in a ball around the query; while some meet
-the goal, the ball is halved; then shells of the same width are laid around it, one after another, until rows of one do,
-and the nearest of these is taken. Sparsification (algorithm 2): its smallest change is undone, then the next, until one
-cannot be.
+Written from the paper. Generation (its algorithm 1): rows are drawn evenly in a ball, which is halved while some meet
+the goal. Then shells of that width grow around it until one holds such a row, and the nearest is taken. Sparsification
+(algorithm 2): the smallest change is undone, then the next, until one cannot be.
 
-Where this departs from the paper: lengths are in standard deviations, divided by the price of a feature, since features
-of a table do not share a unit; a feature that may move only one way is drawn on that side; rows are moved onto the
-user's grid and within the constraints before the model is asked. The paper's features are numbers: here, in a shell of
-radius r, so many categories are drawn anew that r of them are expected, half of them at most. Where `max_changes` is
-less than there are features, each row drawn changes only that many of them, a random choice. The paper draws n rows a
-shell and names no number; its authors' program has 10,000, here it is 300, all queries side by side.
+Differences from the paper: lengths are in standard deviations, divided by a feature's price. A feature that may move
+only one way is drawn on that side. Rows are moved onto the grid and within the constraints before the model is asked.
+In a shell of radius r, r categories are expected to be drawn anew, half of them at most. Each row changes at most
+`max_changes` features, a random choice. A shell has 300 rows (the authors' program: 10,000), all queries side by side.
 """
 
 import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.base import CounterfactualExplainer, Supports, most_changes
+from relax_plugin.baselines.common import in_memory
 from relax_plugin.parameters import param, real, whole, with_parameters
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
@@ -26,7 +24,6 @@ LEAST_RADIUS, MOST_RADIUS = 1e-9, 1e6  # standard deviations
 HALVINGS = 30  # of the first ball: then it is narrower than single precision can tell
 SHELLS = 60  # at most; there are fewer where the widest one reaches every corner of what is allowed
 MOST_CATEGORIES = 0.5  # share of the categories that are drawn anew
-CHUNK_CELLS = 4_000_000  # numbers in the rows that are drawn at once: bounds the memory
 
 
 @with_parameters
@@ -61,8 +58,7 @@ class GrowingSpheres(CounterfactualExplainer):
 
         def solve(part: Problem) -> Proposals:
             made = Proposals.empty(part, 1)
-            size = max(1, CHUNK_CELLS // (int(self.samples) * part.start.shape[1]))
-            for index, piece in part.parts(size):
+            for index, piece in in_memory(part, int(self.samples) * part.start.shape[1]):
                 search = _Shells(piece, int(self.samples), float(self.radius), np.random.default_rng(seed))
                 values, met = search.run()
                 some = np.flatnonzero(met)

@@ -3,13 +3,11 @@
 Written from the paper: the package lore-sa (1.1.3) answers rules and not instances, takes no constraints, leaves
 categorical conditions out of its counterfactuals, draws from global random states and needs some 15 seconds a row.
 
-Where this departs from the paper: the tree separates "meets the goal" from "does not", the paper's labels when two
-classes are to be flipped; values move onto the user's grid and within the constraints from the start; Euclidean
-distances are of features divided by their range; the tree is scikit-learn's (CART) and not C4.5; a rule is turned into
-a row, which the paper leaves to the reader, and when the model denies all of them the nearest neighbour is offered.
+Differences from the paper: the tree separates rows that meet the goal from the others, and is scikit-learn's (CART).
+Values move onto the grid and within the constraints from the start. Euclidean distances are of features divided by
+their range. A rule is turned into a row; where the model denies all of them, the nearest neighbour is offered.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.base import CounterfactualExplainer, Supports, most_changes
+from relax_plugin.baselines.common import in_memory, ranges
 from relax_plugin.features import FeatureSpace
 from relax_plugin.parameters import param, whole, with_parameters
 from relax_plugin.problem import Problem, Proposals
@@ -27,7 +26,6 @@ TOURNAMENT = 3  # individuals of which the fittest is selected; the paper says n
 LEAST_POPULATION, MOST_POPULATION = 8, 1_000_000
 MOST_GENERATIONS = 1_000_000
 MARGIN = 1e-3  # standard deviations by which a feature without a grid passes a threshold
-CHUNK_CELLS = 4_000_000  # numbers in the neighbourhoods that are evolved side by side: bounds the memory
 
 
 @with_parameters
@@ -61,8 +59,7 @@ class Lore(CounterfactualExplainer):
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         made = Proposals.empty(problem, n)
         seed = int(rng.integers(2**32))
-        size = max(1, CHUNK_CELLS // (int(self.population) * len(problem.space)))
-        for index, part in problem.parts(size):
+        for index, part in in_memory(problem, int(self.population) * len(problem.space)):
             self._propose_chunk(part, index, made, seed)
         return made
 
@@ -77,14 +74,15 @@ class Lore(CounterfactualExplainer):
         owner = np.repeat(np.arange(len(problem)), counts)
         confirmed = problem.judge(np.concatenate(rules), owner)[0] if len(owner) else np.zeros(0, dtype=bool)
         for query, kept in enumerate(np.split(confirmed, np.cumsum(counts)[:-1])):
-            valid = rules[query][kept]
-            near = _nearest_first(problem, query, neighbours[query][met[query]])
+            valid, start = rules[query][kept], problem.start[query]
+            near = neighbours[query][met[query]]
+            near = near[(near != start).sum(axis=1) <= problem.max_changes]
+            near = near[np.argsort(problem.space.distance(near, start), kind="stable")]
             offers = np.concatenate([valid, near])
-            stages = ["rule"] * len(valid) + ["neighbour"] * len(near)
-            for slot, choice in zip(range(made.values.shape[1]), _distinct(offers), strict=False):
-                made.values[index[query], slot] = offers[choice]
-                made.offered[index[query], slot] = True
-                made.stage[index[query], slot] = stages[choice]
+            chosen = _distinct(offers)[: made.values.shape[1]]
+            slots = index[query], slice(len(chosen))
+            made.values[slots], made.offered[slots] = offers[chosen], True
+            made.stage[slots] = np.where(chosen < len(valid), "rule", "neighbour")
 
 
 class Breeding:
@@ -96,9 +94,7 @@ class Breeding:
 
     def __init__(self, problem: Problem, genes: Values, size: int) -> None:
         self.problem, self.genes, self.size = problem, genes, size
-        present = np.where(genes == problem.space.missing_codes, np.nan, genes)
-        width = np.nanmax(present, axis=0, initial=-np.inf) - np.nanmin(present, axis=0, initial=np.inf)
-        self.width = np.where(width > 0, width, 1.0)  # also of a feature that all rows lack
+        self.width = ranges(problem.space, genes)
         self.start = problem.start[:, None, None, :]
         shape = (len(problem), 2, size)
         self.values = np.broadcast_to(self.start, (*shape, genes.shape[1])).copy()  # LORE: the first are all the query
@@ -162,11 +158,9 @@ class Breeding:
     def judge(self, parents: Floats, met: Booleans) -> Booleans:
         """Whether each individual meets the goal; those equal to their parent, or to the query, need not be asked."""
         itself = (self.values == self.start).all(axis=-1)
-        asked = (self.values != parents).any(axis=-1) & ~itself
-        met = met & ~itself
-        owner = np.nonzero(asked)[0]
-        if len(owner):
-            met[asked], _ = self.problem.judge(self.values[asked], owner)
+        asked, met = (self.values != parents).any(axis=-1) & ~itself, met & ~itself
+        if asked.any():
+            met[asked], _ = self.problem.judge(self.values[asked], np.nonzero(asked)[0])
         return met
 
 
@@ -214,7 +208,7 @@ def apply_rules(problem: Problem, query: int, neighbours: Values, met: Booleans,
     changes = (rows != start).sum(axis=1)
     order = np.lexsort((problem.space.distance(rows, start), changes))
     rows = rows[order[(changes[order] > 0) & (changes[order] <= problem.max_changes)]]
-    return np.asarray(rows[list(_distinct(rows))])
+    return np.asarray(rows[_distinct(rows)])
 
 
 def path_intervals(tree: Any) -> tuple[Floats, Floats]:
@@ -252,14 +246,6 @@ def _origin(problem: Problem, query: int) -> Floats:
     return np.where(start == space.missing_codes, space.mean, start)
 
 
-def _nearest_first(problem: Problem, query: int, rows: Values) -> Values:
-    rows = rows[(rows != problem.start[query]).sum(axis=1) <= problem.max_changes]
-    return rows[np.argsort(problem.space.distance(rows, problem.start[query]), kind="stable")]
-
-
-def _distinct(rows: Values) -> Iterator[int]:
-    seen: set[bytes] = set()
-    for position, row in enumerate(rows + 0.0):  # -0.0 and 0.0 are one value
-        if row.tobytes() not in seen:
-            seen.add(row.tobytes())
-            yield position
+def _distinct(rows: Values) -> Integers:
+    """The first of equal rows, in their order."""
+    return np.sort(np.unique(rows, axis=0, return_index=True)[1])

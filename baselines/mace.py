@@ -1,18 +1,17 @@
 """`mace`: the nearest counterfactual of a tree ensemble, found and proved by a solver (Karimi et al., AISTATS 2020).
 
-The ensemble becomes a formula: ordered literals say which thresholds each number is above, one literal a category that
-it is chosen, one literal a leaf that it is reached, and a weighted vote of the leaves what the ensemble answers.
-Whether a row that meets the goal lies within a distance δ is a question of satisfiability; δ is halved until the
-nearest is known. Written from the paper.
+Written from the paper. The ensemble becomes a formula: ordered literals for the thresholds of each number, one literal
+a category and a leaf, and a weighted vote of the leaves. A solver says whether a row within a distance δ meets the
+goal; δ is halved until the nearest is known.
 
-Where this departs from the paper: the solver is asked about cells of the thresholds' grid, each standing for its value
-nearest to the query that the constraints allow, not about numbers; the search begins with a row found by refining near
-training rows on the trees, and with a lower bound from the nearest good leaf of every tree; leaves further than δ are
-ruled out beforehand. Distance is L1 in standard deviations, in whole millionths; the paper normalises by ranges.
+Differences from the paper: the solver decides about cells of the thresholds' grid, each standing for its allowed value
+nearest to the query. The search starts from refined training rows and from a lower bound by the nearest good leaf of
+every tree; farther leaves are ruled out. Distance is L1 in standard deviations, in millionths; the paper uses ranges.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -21,7 +20,8 @@ import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.base import Supports, most_changes
-from relax_plugin.baselines.common import TreeExplainer, TreesInPlace, undone
+from relax_plugin.baselines.common import TreeExplainer, nearest_of_each, undone
+from relax_plugin.blackbox import Answer, BlackBox
 from relax_plugin.errors import import_extra
 from relax_plugin.parameters import param, real, with_parameters
 from relax_plugin.problem import Problem, Proposals
@@ -72,9 +72,7 @@ class Mace(TreeExplainer):
     def _solve(self, problem: Problem) -> Proposals:
         made = Proposals.empty(problem, 1)
         for index, part, trees in self._by_gap(problem, made):
-            own = self._solve_alike(part, trees)
-            made.values[index], made.offered[index] = own.values, own.offered
-            made.stage[index], made.note[index] = own.stage, own.note
+            made.put(index, self._solve_alike(part, trees))
         return made
 
     def _solve_alike(self, problem: Problem, trees: Trees) -> Proposals:
@@ -103,7 +101,6 @@ class Mace(TreeExplainer):
         return made
 
     def _first_rows(self, problem: Problem) -> tuple[Floats, Booleans]:
-        best, distance = problem.start.copy(), np.full(len(problem), np.inf)
         answer = self.answer(self.training_)
         everyone = np.arange(len(problem))
         order = np.empty((len(problem), min(NEAREST, len(answer))), dtype=np.int64)
@@ -116,9 +113,22 @@ class Mace(TreeExplainer):
         good, _ = problem.judge(rows, owner)
         rows, owner = undone(problem, rows[good], owner[good], problem.max_changes)
         rows = refine(problem, rows, owner)
-        far = np.argsort(-problem.distance(rows, owner), kind="stable")  # the nearest is written last
-        best[owner[far]], distance[owner[far]] = rows[far], problem.distance(rows, owner)[far]
-        return best, np.isfinite(distance)
+        best, known = problem.start.copy(), np.zeros(len(problem), dtype=bool)
+        rows, owner = nearest_of_each(problem, rows, owner)
+        best[owner], known[owner] = rows, True
+        return best, known
+
+
+class TreesInPlace(BlackBox):
+    """The trees in the model's place: the same answers, and nothing is charged."""
+
+    rows_per_question = 0
+
+    def __init__(self, explainer: Mace) -> None:
+        self.explainer = explainer
+
+    def ask(self, values: Values, mark_refused: bool = False) -> Answer:
+        return self.explainer.answer(values)
 
 
 class Formula:
@@ -128,14 +138,12 @@ class Formula:
     """
 
     def __init__(self, trees: Trees, cells: Cells, aim: Aim, max_changes: int) -> None:
-        z3 = _solver_library()
+        self.z3 = z3 = _solver_library()
         self.context = z3.Context()
         self.trees, self.cells, self.aim, self.max_changes = trees, cells, aim, max_changes
+        steps = [1 if j in cells.sets else count for j, count in enumerate(cells.counts)]
         self.above = [
-            [z3.Bool(f"feature {j} from {i}", self.context) for i in range(1, count)]
-            for j, count in enumerate(
-                np.where(np.isin(np.arange(len(cells.counts)), list(cells.sets)), 1, cells.counts)
-            )
+            [z3.Bool(f"feature {j} from {i}", self.context) for i in range(1, count)] for j, count in enumerate(steps)
         ]
         self.chosen = {
             j: [z3.Bool(f"feature {j} is {i}", self.context) for i in range(cells.counts[j])] for j in cells.sets
@@ -172,16 +180,6 @@ class Formula:
         it by that much.
         """
         deadline = time.perf_counter() + seconds
-        self.solver.push()
-        try:
-            return self._nearest(query, start, met, deadline)
-        finally:
-            self.solver.pop()
-
-    def _nearest(
-        self, query: int, best: Integers | None, met: Callable[[Floats], bool], deadline: float
-    ) -> tuple[Integers | None, bool]:
-        z3 = _solver_library()
         costs, leaf_costs = self.cells.costs[query], self.cells.leaf_costs(query)
         furthest = np.where(np.isfinite(costs), costs, 0.0).max(axis=1).sum()
         units = min(UNITS, (MOST_UNITS - len(costs)) / max(furthest, 1.0))
@@ -190,78 +188,83 @@ class Formula:
         least = self._least(query, leaf_costs)
         if least is None:
             return None, True
-        self.solver.add(*self._limits(query, costs), self._vote(query))
-        distance, most = self._distance(query, costs), 0
-        feature = np.arange(len(costs))
-        if best is not None:
-            most = int(costs[feature, best].sum())
-        while best is None or least < most:
-            within = None if best is None else most - 1 if most - least <= CLOSE_IN * most else (least + most) // 2
-            answer, cell = self._ask(distance, within, leaf_costs, deadline)
-            if answer == z3.unknown:
-                return best, False
-            if answer == z3.unsat:
-                if within is None:
-                    return None, True
-                least = within + 1
-            elif met(self.cells.at(query, cell)):
-                best, most = cell, int(costs[feature, cell].sum())
-            else:
-                self.solver.add(z3.Not(z3.And([self._lies_in(j, int(i)) for j, i in enumerate(cell)], self.context)))
+        feature, best = np.arange(len(costs)), start
+        most = 0 if best is None else int(costs[feature, best].sum())
+        with self._for_now():
+            self.solver.add(*self._limits(query, costs), self._vote(query))
+            distance = self._distance(query, costs)
+            while best is None or least < most:
+                within = None if best is None else most - 1 if most - least <= CLOSE_IN * most else (least + most) // 2
+                answer, cell = self._ask(distance, within, leaf_costs, deadline)
+                if answer == self.z3.unknown:
+                    return best, False
+                if answer == self.z3.unsat:
+                    if within is None:
+                        return None, True
+                    least = within + 1
+                elif met(self.cells.at(query, cell)):
+                    best, most = cell, int(costs[feature, cell].sum())
+                else:
+                    here = [self._lies_in(j, int(i)) for j, i in enumerate(cell)]
+                    self.solver.add(self.z3.Not(self.z3.And(here, self.context)))
         return best, True
+
+    @contextmanager
+    def _for_now(self) -> Iterator[None]:
+        """What is added to the solver in this block is forgotten after it."""
+        self.solver.push()
+        try:
+            yield
+        finally:
+            self.solver.pop()
 
     def _ask(
         self, distance: list[tuple[Any, int]], within: int | None, leaf_costs: Floats, deadline: float
     ) -> tuple[Any, Integers]:
-        z3 = _solver_library()
         left = deadline - time.perf_counter()
         nothing = np.empty(0, dtype=np.int64)
         if left <= 0:
-            return z3.unknown, nothing
-        self.solver.push()
-        try:
+            return self.z3.unknown, nothing
+        with self._for_now():
             if within is not None:
-                self.solver.add(z3.PbLe(distance, int(within)) if distance else z3.BoolVal(within >= 0, self.context))
+                self.solver.add(
+                    self.z3.PbLe(distance, int(within)) if distance else self.z3.BoolVal(within >= 0, self.context)
+                )
                 self.solver.add([self.no_leaf[i] for i in np.flatnonzero((leaf_costs > within) & self.reachable)])
             self.solver.set("timeout", max(1, int(1000 * left)))
             answer = self.solver.check()
-            if answer != z3.sat:
+            if answer != self.z3.sat:
                 return answer, nothing
             model = self.solver.model()
-            lines = [self.chosen.get(j, line) for j, line in enumerate(self.above)]
-            true = [[z3.is_true(model.eval(one, model_completion=True)) for one in line] for line in lines]
-            return answer, np.array(
-                [line.index(True) if j in self.chosen else sum(line) for j, line in enumerate(true)]
-            )
-        finally:
-            self.solver.pop()
+            cell = []
+            for j, line in enumerate(self.above):
+                true = [self.z3.is_true(model.eval(one, model_completion=True)) for one in self.chosen.get(j, line)]
+                cell.append(true.index(True) if j in self.chosen else sum(true))
+            return answer, np.array(cell)
 
     def _lies_in(self, feature: int, interval: int) -> Any:
-        z3 = _solver_library()
         if feature in self.chosen:
             return self.chosen[feature][interval]
         line = self.above[feature]
         parts = [line[interval - 1]] if interval > 0 else []
-        return z3.And(parts + ([z3.Not(line[interval])] if interval < len(line) else []), self.context)
+        return self.z3.And(parts + ([self.z3.Not(line[interval])] if interval < len(line) else []), self.context)
 
     def _limits(self, query: int, costs: Floats) -> list[Any]:
-        z3 = _solver_library()
         rules, changes = [], []
         for j, line in enumerate(self.above):
-            rules += [z3.Not(self._lies_in(j, i)) for i in range(self.cells.counts[j]) if np.isinf(costs[j, i])]
+            rules += [self.z3.Not(self._lies_in(j, i)) for i in range(self.cells.counts[j]) if np.isinf(costs[j, i])]
             home = self.cells.home[query, j]
             if j in self.chosen:
-                changes.append(z3.Not(self.chosen[j][home]))
+                changes.append(self.z3.Not(self.chosen[j][home]))
                 continue
-            changes += [z3.Not(line[home - 1])] if home > 0 else []
+            changes += [self.z3.Not(line[home - 1])] if home > 0 else []
             changes += [line[home]] if home < len(line) else []
         if self.max_changes < len(self.above) and changes:
-            rules.append(z3.AtMost(*changes, self.max_changes))
+            rules.append(self.z3.AtMost(*changes, self.max_changes))
         return rules
 
     def _distance(self, query: int, costs: Floats) -> list[tuple[Any, int]]:
         """Literals and what each adds to the distance: going on from home, every further interval adds its part."""
-        z3 = _solver_library()
         terms = []
         for j, literals in self.chosen.items():
             terms += [(one, int(costs[j, i])) for i, one in enumerate(literals) if 0 < costs[j, i] < np.inf]
@@ -273,14 +276,13 @@ class Formula:
                 so_far = 0.0
                 for i in places:
                     if np.isfinite(costs[j, i]) and costs[j, i] > so_far:
-                        literal = line[i - 1] if step > 0 else z3.Not(line[i])
+                        literal = line[i - 1] if step > 0 else self.z3.Not(line[i])
                         terms.append((literal, int(costs[j, i] - so_far)))
                         so_far = costs[j, i]
         return terms
 
     def _vote(self, query: int) -> Any:
         """The goal as weighted votes of leaves, in whole numbers rounded in its favour."""
-        z3 = _solver_library()
         leaves = np.flatnonzero(self.reachable)
         tree, aim = self.trees.leaf_tree[leaves], self.aim
         parts, offset = aim.parts(np.full(len(leaves), query), leaves), aim.offset[query]
@@ -301,10 +303,10 @@ class Formula:
             weight = (whole - lowest[tree]).astype(np.int64)
             terms = [(self.leaf[i], int(w)) for i, w in zip(leaves, weight, strict=True) if w > 0]
             wanted -= int(lowest.sum())
-            votes.append(z3.PbGe(terms, wanted) if terms else z3.BoolVal(wanted <= 0, self.context))
+            votes.append(self.z3.PbGe(terms, wanted) if terms else self.z3.BoolVal(wanted <= 0, self.context))
         size = max(1, len(votes) // aim.groups)
-        groups = [z3.And(votes[i : i + size], self.context) for i in range(0, len(votes), size)]
-        return z3.Or(groups) if groups else z3.BoolVal(True, self.context)
+        groups = [self.z3.And(votes[i : i + size], self.context) for i in range(0, len(votes), size)]
+        return self.z3.Or(groups) if groups else self.z3.BoolVal(True, self.context)
 
     def _least(self, query: int, leaf_costs: Floats) -> int | None:
         """A distance below which the best leaf of every tree together would not do; None: at no distance they do."""

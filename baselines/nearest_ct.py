@@ -3,7 +3,7 @@
 import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
-from relax_plugin.base import Supports, most_changes
+from relax_plugin.base import Supports
 from relax_plugin.baselines.common import NeighbourExplainer, valid_rows
 from relax_plugin.parameters import flag, param, with_parameters
 from relax_plugin.problem import Problem, Proposals
@@ -29,7 +29,6 @@ class NearestCT(NeighbourExplainer):
         evidence="a definition; its order is that of plain distances to all rows: tests/baselines/test_nearest_ct.py",
     )
 
-    max_changes: int | None = most_changes(None)
     reverted: bool = param(
         False,
         "Undo, for each of the ten nearest, every change that is not needed, and take the sparsest: a fair rival in "

@@ -1,15 +1,13 @@
 """`nice`: from the query towards its nearest unlike neighbour, feature by feature (Brughmans et al., 2023).
 
-Written from the paper, and compared row by row with the authors' package NICEx. The nearest training row that meets the
-goal is found by HEOM: numbers divided by their range, a changed category counting 1. From the query on, the value of
-one feature after the other is taken over from that neighbour, each time the one with the largest reward, until the goal
-is met; since the neighbour itself meets it, that ends.
+Written from the paper, and compared row by row with the authors' package NICEx. HEOM (numbers divided by their range,
+1 for another category) finds the nearest training row that meets the goal. The query takes over its values, each time
+the one with the largest reward, until the goal is met.
 
-Where this departs from the paper: its authors keep only neighbours whose true label the model answers too, and there
-are no labels here; the neighbour is moved within the constraints first, and where that or `max_changes` leaves no way,
-further neighbours are tried, up to fifty; a regressor's score is how near its answer is to the goal; prices of features
-multiply distances. The autoencoder of the reward "plausibility" is one of scikit-learn's networks, which learns to
-give back the training rows (standardised numbers, a column a category); its error is the mean square.
+Differences from the paper: there are no true labels, so every neighbour counts. The neighbour is moved within the
+constraints first; where that or `max_changes` leaves no way, up to fifty are tried. A regressor's score is how near its
+answer is to the goal. Prices multiply distances. The autoencoder of the reward "plausibility" is a scikit-learn network
+that learns to give back training rows (standardised numbers, a column a category), judged by the mean square.
 """
 
 import warnings
@@ -20,7 +18,7 @@ from sklearn.neural_network import MLPRegressor
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.base import Supports, most_changes
-from relax_plugin.baselines.common import NeighbourExplainer
+from relax_plugin.baselines.common import CHUNK_CELLS, NeighbourExplainer, ranges
 from relax_plugin.blackbox import Answer
 from relax_plugin.errors import InputError
 from relax_plugin.features import FeatureSpace
@@ -32,7 +30,6 @@ from relax_plugin.search.neighbours import Neighbours
 REWARDS = ("none", "sparsity", "proximity", "plausibility")
 ROUNDS = (1, 9, 40)  # neighbours tried in turn by the queries that are still unsolved
 LITTLE = 1e-11  # NICEx: what keeps a quotient finite where a value is taken over at no distance
-CHUNK_CELLS = 4_000_000  # neighbours times features times features that are worked on at once: bounds the memory
 WIDEST, CODE_SHARE = 64, 4  # hidden numbers of the autoencoder, and its code: a quarter of the inputs
 EPOCHS = 300  # of the autoencoder, at most; it stops earlier where its loss stands still
 
@@ -62,9 +59,7 @@ class Nice(NeighbourExplainer):
     )
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
-        present = np.where(values == self.space_.missing_codes, np.nan, values)
-        width = np.nanmax(present, axis=0, initial=-np.inf) - np.nanmin(present, axis=0, initial=np.inf)
-        self.width_ = np.where(width > 0, width, 1.0)  # also of a feature that all rows lack
+        self.width_ = ranges(self.space_, values)
         self.neighbours_ = Neighbours.of(values)
         self.autoencoder_ = Autoencoder(self.space_, values, int(self.seed)) if self.reward == "plausibility" else None
         self._learn_answers()

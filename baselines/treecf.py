@@ -1,11 +1,9 @@
 """`treecf`: the genetic or the exact search of the package treecf (Wlazło, 2026), for tree ensembles of two classes.
 
-The package itself searches, in Rust, one query at a time; it is given the trees as this package reads them, so that
-scalers, missing numbers and the libraries' own comparisons are as for the other methods on trees, the features'
-standard deviations and prices as the units of its distance, the bounds, directions and grids of each query, and the
-score that the goal needs. What is not handed on: rules between columns and plausibility, which the core checks, and
-`max_changes`, of which treecf knows nothing: where it changes more, it is asked again for each set of so many features
-if these are few, or for those that it moved most, and then changes are undone as far as the goal allows. Where rules,
+The package searches, in Rust, one query at a time. It gets the trees as this package reads them, standard deviations
+and prices as units of distance, the bounds, directions and grids of the query, and the score that the goal needs. It
+knows no rules between columns, no plausibility and no `max_changes`. Where it changes too much, it is asked again for
+each set of so many features if these are few, or for those that it moved most, and changes are undone. Where rules,
 plausibility or further models deny what it finds, it is asked for a score farther beyond the goal.
 """
 
@@ -18,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Values
-from relax_plugin.base import most_changes
 from relax_plugin.baselines.common import TreeExplainer
 from relax_plugin.blackbox import BlackBox
 from relax_plugin.errors import import_extra
@@ -57,7 +54,6 @@ class TreeCF(TreeExplainer):
         "proves one, those of mace: tests/baselines/test_treecf.py",
     )
 
-    max_changes: int | None = most_changes(None)
     backend: str = param("genetic", "Which of treecf's searches.", one_of(BACKENDS))
     sparsity_weight: float = param(
         0.0,

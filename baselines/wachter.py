@@ -1,17 +1,13 @@
-"""`wachter`: a network's answer against the distance, weighed by a λ that grows until the goal is met (Wachter, 2017).
+"""`wachter`: a network's loss plus a distance, with a growing weight on the loss (Wachter et al., 2017).
 
-Written from the paper: minimise λ (f(x') − y')² + d(x, x') over x', where d adds up |x'_k − x_k| / MAD_k (MAD being the
-median absolute deviation of a feature), for a λ that is raised as long as f(x') misses y' by more than a tolerance.
+Written from the paper: minimise λ (f(x') − y')² + Σ |x'_k − x_k| / MAD_k over x', where MAD is the median absolute
+deviation of a feature, and raise λ until f(x') is within a tolerance of y'.
 
-Where this departs from the paper: it uses Adam, and the distance has a corner at the query's own value, which Adam
-steps across; here the square is followed by its gradient and the distance by its proximal step (ISTA), so that cells
-that need not change stay exactly as they are, which is what the paper wants of this distance. A step is as long as the
-linearised square needs, and λ begins where the first feature begins to move. f is the logit of the wanted class against
-its strongest rival, or a regressor's number, and y' lies beyond what the goal needs by the tolerance, a share of the
-way from the query to it, which is doubled with each λ: a grid may round short of the goal. Of several wanted classes
-the nearest is aimed at. Prices of features multiply distances; a feature whose MAD is 0, as that of a rare event, has
-its standard deviation instead. The row judged at each step is moved onto the user's grid and within the constraints;
-the nearest one that the network turns is kept.
+Differences from the paper: steps of ISTA (gradient of the square, proximal step of the distance) replace Adam, so that
+cells which need not change stay as they are. f is the logit of the wanted class against its strongest rival, or a
+regressor's number; of several wanted classes the nearest counts. y' lies beyond the goal by the tolerance, a share of
+the way, which doubles with each λ since a grid may round short. Prices multiply distances. A feature whose MAD is 0
+has its standard deviation instead. Each row is judged on the grid and within the constraints; the nearest is kept.
 """
 
 from dataclasses import replace
@@ -19,13 +15,11 @@ from dataclasses import replace
 import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
-from relax_plugin.base import most_changes
-from relax_plugin.baselines.common import NetworkExplainer, in_chunks
+from relax_plugin.baselines.common import NetworkExplainer, in_chunks, known_numbers, one_each
 from relax_plugin.baselines.deepfool import ways_to
 from relax_plugin.parameters import param, real, whole, with_parameters
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.diverse import fill_slots
-from relax_plugin.search.polish import undo
 
 MOST_STEPS = 1_000_000
 FACTOR = 4.0  # by which λ is multiplied where the goal was missed; the tolerance is doubled then
@@ -52,7 +46,6 @@ class Wachter(NetworkExplainer):
         "tests/baselines/test_wachter.py; the paper's two tables (LSAT, Pima) were not compared",
     )
 
-    max_changes: int | None = most_changes(None)
     steps: int = param(50, "Of the descent, for each weight λ.", whole(1, MOST_STEPS))
     tolerance: float = param(
         0.02, "How far beyond the goal is aimed, as a share of the way to it (the paper's ε).", real(LEAST_TOLERANCE, 1)
@@ -60,8 +53,7 @@ class Wachter(NetworkExplainer):
 
     def _fit(self, values: Values, rng: np.random.Generator) -> None:
         super()._fit(values, rng)
-        present = np.where(values == self.space_.missing_codes, np.nan, values)
-        known = np.where(np.isnan(present).all(axis=0), self.space_.mean, present)
+        known = known_numbers(self.space_, values)
         deviation = np.nanmedian(np.abs(known - np.nanmedian(known, axis=0)), axis=0)
         self.deviation_ = np.where(deviation > 0, deviation, self.space_.scale)
 
@@ -71,12 +63,7 @@ class Wachter(NetworkExplainer):
     def _solve(self, problem: Problem) -> Proposals:
         made = Proposals.empty(problem, 1)
         for index, part in in_chunks(problem):
-            values, met = self._descend(part)
-            solved = np.flatnonzero(met)
-            values[solved] = undo(part, values[solved], solved, down_to=part.max_changes)
-            few = (values != part.start).sum(axis=1) <= part.max_changes
-            made.values[index, 0], made.offered[index, 0] = values, met & few
-        made.stage[made.offered] = "gradient"
+            made.put(index, one_each(part, *self._descend(part), "gradient"))
         made.note[:] = f"none was found in {self.steps} steps of descent for each of {WEIGHTS} weights"
         return made
 

@@ -76,7 +76,7 @@ def _check_seed(name: str, value: Any) -> None:
         raise InputError(f"seed is {value}, but must be less than 2^63.")
 
 
-def most_changes(default: int | None, more: str = "Changes beyond it are undone as far as the goal allows.") -> Any:
+def most_changes(default: int | None, more: str = "") -> Any:
     """The parameter `max_changes` of a method with a default of its own, or of which there is more to say."""
     about = f"Largest number of features a counterfactual may change. {more}".strip()
     return param(default, about, lambda name, value: value is None or whole_number(name, value, 1))
@@ -120,7 +120,9 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
         "`Goal.flip()` for classifiers when absent; a regressor needs one here or in `explain`.",
         instance_of(Goal),
     )
-    max_changes: int | None = most_changes(None, "")
+    max_changes: int | None = most_changes(
+        None, "A method that makes more of them undoes those beyond it, as far as the goal allows."
+    )
     plausible: Plausible = param(
         None,
         'Whether counterfactuals must look like the training rows: "require" delivers no others, "prefer" chooses such '

@@ -13,7 +13,6 @@ from relax_plugin.baselines.fastar import (
     TRACE,
     TURN,
     WALKERS,
-    Batch,
     FastAR,
     Policy,
     Walkers,
@@ -74,9 +73,9 @@ def test_advantages_are_those_of_a_plain_loop_over_each_walk() -> None:
         return told[-1]
 
     walkers._rewards = noted  # type: ignore[method-assign]
-    batch = walkers.turn()
-    value = batch.worth - batch.advantage
-    after = explainer.policy_.values(walkers.now, walkers.wanted)
+    *_, advantage, worth = walkers.turn()
+    value = worth - advantage
+    after = explainer.actor_.values(walkers.now, walkers.wanted)
     ended = np.array([arrived for _, arrived in told])
     for walker in range(WALKERS):
         for step in (0, TURN - 5):
@@ -88,7 +87,7 @@ def test_advantages_are_those_of_a_plain_loop_over_each_walk() -> None:
                 weight *= DISCOUNT * TRACE
                 if not goes_on:
                     break
-            assert batch.advantage[step, walker] == pytest.approx(total, abs=1e-5)
+            assert advantage[step, walker] == pytest.approx(total, abs=1e-5)
 
 
 def test_learning_makes_an_action_that_paid_more_probable_but_not_by_leaps() -> None:
@@ -101,7 +100,7 @@ def test_learning_makes_an_action_that_paid_more_probable_but_not_by_leaps() -> 
     paid = np.where(action == 2, 1.0, -0.2)
     seen = before[np.arange(64), action]
     parts = (policy.state(rows, wanted), open_, action, seen, paid, paid)
-    policy.learn(Batch(*(part[None] for part in parts)), rng)
+    policy.learn(tuple(part[None] for part in parts), rng)
     after = policy.chances(rows, wanted, open_)
     assert (after[:, 2] > before[:, 2]).all()
     assert np.exp(after - before).max() < 1.0 + 4 * CLIP

@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from relax_plugin import BlackBox, FeatureSpace, Goal
-from relax_plugin.baselines import feat_tweak
+from relax_plugin.baselines import common
 from relax_plugin.baselines.feat_tweak import EPSILONS, FeatTweak, tweaked
 from relax_plugin.errors import InputError, UnsupportedError
 from relax_plugin.evaluation.judge import Method, Unit, judge
@@ -232,7 +232,7 @@ def test_a_probability_can_be_asked_for_where_the_class_is_right_already() -> No
 def test_chunks_of_queries_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     explainer = FeatTweak(MODELS["forest"].fit(ROWS, TARGETS["two"]), WIDE).fit(ROWS)
     together = explainer.explain(ROWS[:20], n=2)
-    monkeypatch.setattr(feat_tweak, "CHUNK_CELLS", 3 * len(explainer.trees_.leaf_tree) * 4)
+    monkeypatch.setattr(common, "CHUNK_CELLS", 3 * len(explainer.trees_.leaf_tree) * 4)
     apart = explainer.explain(ROWS[:20], n=2)
     assert (together.values == apart.values).all()
     assert together.rows_queried.tolist() == apart.rows_queried.tolist()

@@ -11,7 +11,7 @@ from sklearn.ensemble import AdaBoostClassifier, GradientBoostingClassifier, Ran
 from sklearn.tree import DecisionTreeClassifier
 
 from relax_plugin import FeatureSpace, Goal
-from relax_plugin.baselines import focus
+from relax_plugin.baselines import common
 from relax_plugin.baselines.focus import Focus, SoftTrees, paths
 from relax_plugin.errors import InputError
 from relax_plugin.evaluation.judge import Method, Unit, judge
@@ -185,7 +185,7 @@ def test_trees_without_a_test_have_no_counterfactuals() -> None:
 def test_chunks_of_queries_do_not_change_what_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     explainer = Focus(RandomForestClassifier(10, random_state=0).fit(ROWS, TARGETS["two"]), SPACE, **QUICK).fit(ROWS)
     together = explainer.explain(ROWS[:11])
-    monkeypatch.setattr(focus, "CHUNK_CELLS", 4 * len(explainer.trees_.feature))
+    monkeypatch.setattr(common, "CHUNK_CELLS", 4 * len(explainer.trees_.feature))
     apart = explainer.explain(ROWS[:11])
     assert (together.found == apart.found).all()
     assert np.allclose(together.values, apart.values, atol=1e-2 * SPACE.scale)

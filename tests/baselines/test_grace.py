@@ -94,7 +94,7 @@ def test_forward_selection_equals_the_loop() -> None:
 
 
 def test_the_ranking_is_by_the_gradient_of_the_predicted_probability() -> None:
-    copy = Network.of(BlackBox(CURVED, SPACE))
+    copy = Network(BlackBox(CURVED, SPACE))
     blackbox = BlackBox(CURVED, SPACE)
     blackbox.learn(ROWS)
     rows = ROWS[:30]

@@ -9,7 +9,7 @@ from reference.lore import slow_fitness, slow_neighbourhood
 from reference.tiny import Counting
 
 from relax_plugin import BlackBox, FeatureSpace, Goal
-from relax_plugin.baselines import lore
+from relax_plugin.baselines import common, lore
 from relax_plugin.baselines.lore import Breeding, Lore
 from relax_plugin.errors import InputError
 from relax_plugin.problem import Problem
@@ -139,7 +139,7 @@ def test_a_query_is_explained_the_same_alone_and_in_any_company(monkeypatch: pyt
     alone = explainer.explain(GRID[7:8], n=2)
     assert (together.values[7] == alone.values[0]).all()
     assert together.rows_queried[7] == alone.rows_queried[0]
-    monkeypatch.setattr(lore, "CHUNK_CELLS", 5 * 200 * 4)
+    monkeypatch.setattr(common, "CHUNK_CELLS", 5 * 200 * 4)
     assert (explainer.explain(GRID[:12], n=2).values == together.values).all(), "chunks of five"
 
 

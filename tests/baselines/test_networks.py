@@ -81,7 +81,7 @@ if "loss" in number_mlp().get_params():  # from scikit-learn 1.7 on
 def test_a_copied_classifier_answers_as_the_library_does(name: str) -> None:
     model, labels = CLASSIFIERS[name]
     model.fit(ROWS, labels)
-    network = Network.of(BlackBox(model, SPACE))
+    network = Network(BlackBox(model, SPACE))
     answer = network.answer(MANY)
     assert (model.classes_[answer.output.astype(int)] == model.predict(MANY)).all()
     assert len(np.unique(answer.output)) > 1
@@ -96,7 +96,7 @@ def test_a_copied_classifier_answers_as_the_library_does(name: str) -> None:
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_a_copied_regressor_answers_as_the_library_does(name: str) -> None:
     model = REGRESSORS[name].fit(ROWS, AMOUNT)
-    network = Network.of(BlackBox(model, SPACE))
+    network = Network(BlackBox(model, SPACE))
     assert network.regression
     np.testing.assert_allclose(network.answer(MANY).output, model.predict(MANY), rtol=1e-6)
 
@@ -105,13 +105,13 @@ def test_a_copied_regressor_answers_as_the_library_does(name: str) -> None:
 @pytest.mark.parametrize("name", ["two classes, tanh", "three classes, logistic", "rotated", "to a range", "nested"])
 def test_gradients_are_those_of_finite_differences(name: str) -> None:
     model, labels = CLASSIFIERS[name]
-    network = Network.of(BlackBox(model.fit(ROWS, labels), SPACE))
+    network = Network(BlackBox(model.fit(ROWS, labels), SPACE))
     check_gradients(network)
 
 
 @pytest.mark.parametrize("name", sorted({"squared error", "Poisson", "scaled target"} & set(REGRESSORS)))
 def test_gradients_of_regressors_are_those_of_finite_differences(name: str) -> None:
-    check_gradients(Network.of(BlackBox(REGRESSORS[name].fit(ROWS, AMOUNT), SPACE)))
+    check_gradients(Network(BlackBox(REGRESSORS[name].fit(ROWS, AMOUNT), SPACE)))
 
 
 def check_gradients(network: Network) -> None:
@@ -149,7 +149,7 @@ MODULES = {
 def test_a_module_answers_as_the_black_box_reads_it(name: str) -> None:
     blackbox = BlackBox(MODULES[name], SPACE)
     blackbox.learn(ROWS)
-    answer, asked = Network.of(blackbox).answer(MANY), blackbox.ask(MANY)
+    answer, asked = Network(blackbox).answer(MANY), blackbox.ask(MANY)
     assert (answer.output == asked.output).all()
     np.testing.assert_allclose(answer.scores, asked.scores, rtol=0, atol=1e-6)
     assert len(np.unique(asked.output)) > 1
@@ -160,7 +160,7 @@ def test_gradients_of_a_module_are_those_of_finite_differences(name: str) -> Non
     """In single precision, with steps as long as that needs."""
     blackbox = BlackBox(MODULES[name], SPACE)
     blackbox.learn(ROWS)
-    network, rows = Network.of(blackbox), MANY[:40]
+    network, rows = Network(blackbox), MANY[:40]
     _, gradients = network.jacobian(rows)
     for j in range(4):
         step = 1e-2 * SPACE.scale[j] * np.eye(4)[j]
@@ -171,7 +171,7 @@ def test_gradients_of_a_module_are_those_of_finite_differences(name: str) -> Non
 def test_a_regressing_module_answers_in_numbers() -> None:
     blackbox = BlackBox(MODULES["one logit"], SPACE, task="regression")
     blackbox.learn(ROWS)
-    np.testing.assert_allclose(Network.of(blackbox).answer(MANY).output, blackbox.ask(MANY).output, rtol=1e-6)
+    np.testing.assert_allclose(Network(blackbox).answer(MANY).output, blackbox.ask(MANY).output, rtol=1e-6)
 
 
 def test_a_module_is_left_as_it_was_found() -> None:
@@ -182,7 +182,7 @@ def test_a_module_is_left_as_it_was_found() -> None:
     before = {name: value.clone() for name, value in module.state_dict().items()}
     blackbox = BlackBox(module, SPACE)
     blackbox.learn(ROWS)
-    network = Network.of(blackbox)
+    network = Network(blackbox)
     with torch.no_grad():
         first = network.jacobian(MANY[:10])
     with torch.inference_mode():
@@ -196,7 +196,7 @@ def test_a_module_is_left_as_it_was_found() -> None:
 
 def test_rows_of_the_copy_are_counted_and_not_asked_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     model, asked = MLPClassifier((5,), max_iter=15, random_state=0).fit(ROWS, TWO), []
-    network = Network.of(BlackBox(model, SPACE))
+    network = Network(BlackBox(model, SPACE))
     asked_of_the_model = MLPClassifier.predict_proba
     monkeypatch.setattr(
         MLPClassifier, "predict_proba", lambda self, X: asked.append(len(X)) or asked_of_the_model(self, X)
@@ -207,7 +207,7 @@ def test_rows_of_the_copy_are_counted_and_not_asked_of_the_model(monkeypatch: py
 
 
 def test_a_copy_can_be_pickled() -> None:
-    network = Network.of(BlackBox(make_pipeline(StandardScaler(), mlp()).fit(ROWS, THREE), SPACE))
+    network = Network(BlackBox(make_pipeline(StandardScaler(), mlp()).fit(ROWS, THREE), SPACE))
     again = pickle.loads(pickle.dumps(network))
     assert (again.outputs(MANY) == network.outputs(MANY)).all()
 
@@ -258,14 +258,14 @@ def test_a_network_that_answers_otherwise_than_its_copy_is_skipped(monkeypatch: 
 
 def test_a_frozen_network_is_copied() -> None:
     model = make_pipeline(FrozenEstimator(StandardScaler().fit(ROWS)), mlp()).fit(ROWS, THREE)
-    answer = Network.of(BlackBox(FrozenEstimator(model), SPACE)).answer(MANY)
+    answer = Network(BlackBox(FrozenEstimator(model), SPACE)).answer(MANY)
     assert (answer.output == model.predict(MANY)).all()
 
 
 def test_several_answers_a_row_are_refused() -> None:
     model = mlp().fit(ROWS, np.column_stack([TWO == "yes", THREE == 1]))
     with pytest.raises(UnsupportedError, match="the model has 2 answers a row"):
-        Network.of(BlackBox(model, SPACE))
+        Network(BlackBox(model, SPACE))
 
 
 def test_a_target_that_is_not_only_scaled_is_skipped() -> None:
