@@ -137,7 +137,7 @@ class ActorExplainer(CounterfactualExplainer):
         self._learn_answers()
 
     def _learn_answers(self) -> None:
-        from relax_plugin.surrogate.layers import one_thread  # which imports torch
+        from relax_plugin.agent.layers import one_thread  # which imports torch
 
         classes = 0 if self.blackbox_.classes is None else len(self.blackbox_.classes)
         with one_thread():

@@ -30,12 +30,11 @@ from relax_plugin.books import Books as Books
 from relax_plugin.errors import InputError, ModelError, NotFittedError, RefusedRowError
 from relax_plugin.features import FeatureSpace, Rows
 from relax_plugin.locks import fork_safe_lock
-from relax_plugin.readers import Reader, make_reader, task_of
+from relax_plugin.readers import Fingerprint, Reader, make_reader, task_of
 from relax_plugin.table.tables import row_name
 
 if TYPE_CHECKING:
     from relax_plugin.results import Counterfactuals
-    from relax_plugin.trees.fingerprint import Fingerprint
     from relax_plugin.trees.proving import FastTrees
 
 Task = Literal["auto", "classification", "regression"]
@@ -122,7 +121,6 @@ class BlackBox:
         bound.reader = copy.copy(self.reader)
         bound.space, bound.classes, bound.later_classes = space, None, []
         bound.strict, bound.trees, bound.by_arrays, bound.witness = False, None, False, None
-        bound.read_from = None
         return bound
 
     def over(self, space: FeatureSpace) -> "BlackBox":
@@ -189,7 +187,6 @@ class BlackBox:
             self._see_whether_it_repeats_itself(few, first)
         self.cost = Cost.measured(before, many, self.books)
         if self.accelerate is not None and self.space is not None:
-            from relax_plugin.trees.fingerprint import Fingerprint
             from relax_plugin.trees.proving import fast_trees  # whose readers import much of scikit-learn
 
             answered = values, answer.output[: len(values) if self.task == "regression" else checked], answer.scores
@@ -294,25 +291,26 @@ class BlackBox:
         if len(values) == 0:
             return self._answer_to_nothing()
         if self.trees is not None and self.trees.knows(values):
-            return self._ask_trees(self.trees, values)
-        labels, scores, refused = self._asked(values, not self.reader.has_scores, mark_refused)
-        if self.task == "regression":
-            return Answer(labels, None, refused)
-        if scores is None:
-            return Answer(self.codes(labels), None, refused)
-        if self.strict:
+            return self._ask_trees(self.trees, values, self.strict, self.rows_per_question)
+        told = labels, scores, refused = self._asked(values, not self.reader.has_scores, mark_refused)
+        if self.strict and scores is not None:
             labels, _, more = self._asked(values, True, mark_refused)
             return Answer(self.codes(labels), scores, _either(refused, more))
-        return Answer(np.argmax(scores, axis=1).astype(np.float64), scores, refused)
+        return self._answer(*told)
+
+    def _answer(self, labels: Any, scores: Floats | None, refused: Array | None) -> Answer:
+        if self.task == "regression":
+            return Answer(labels, None, refused)
+        output = self.codes(labels) if scores is None else np.argmax(scores, axis=1).astype(np.float64)
+        return Answer(output, scores, refused)
 
     def _answer_to_nothing(self) -> Answer:
         width = 0 if self.classes is None else len(self.classes)
         return Answer(np.empty(0), np.empty((0, width)) if self.reader.has_scores else None)
 
-    def _ask_trees(self, trees: "FastTrees", values: Values) -> Answer:
+    def _ask_trees(self, trees: "FastTrees", values: Values, by_predict: bool, times: int) -> Answer:
         started = time.perf_counter()
-        output, scores = trees.read(values, by_predict=self.strict)
-        times = self.rows_per_question
+        output, scores = trees.read(values, by_predict=by_predict)
         self.books.enter(rows=len(values) * times, calls=times, seconds=time.perf_counter() - started)
         return Answer(output, scores)
 
@@ -323,10 +321,7 @@ class BlackBox:
         """
         if self.trees is None or not self.labels_apart or len(values) == 0 or not self.trees.knows(values):
             return None
-        started = time.perf_counter()
-        output, scores = self.trees.read(values, by_predict=True)
-        self.books.enter(rows=len(values), calls=1, seconds=time.perf_counter() - started)
-        return Answer(output, scores)
+        return self._ask_trees(self.trees, values, True, 1)
 
     def confirm(self, rows: Rows, known: Floats | None = None, mark_refused: bool = False) -> Answer:
         """The model's own answer to rows in the user's dtypes: `predict` where it has one, and its scores.
@@ -342,20 +337,15 @@ class BlackBox:
         if len(rows) == 0:  # to which some models raise
             return self._answer_to_nothing()
         if not self.labels_apart:
-            labels, scores, refused = self._call(source, len(rows), not self.reader.has_scores, mark_refused)
-            if self.task == "regression":
-                return Answer(labels, None, refused)
-            output = self.codes(labels) if scores is None else scores.argmax(axis=1).astype(np.float64)
-            return Answer(output, scores, refused)
-        unknown = np.ones(len(rows), dtype=bool) if known is None else np.isnan(known).any(axis=1)
+            return self._answer(*self._call(source, len(rows), not self.reader.has_scores, mark_refused))
+        unknown = np.arange(len(rows)) if known is None else np.flatnonzero(np.isnan(known).any(axis=1))
         refused = None
-        if known is None or unknown.all():
+        if known is None or len(unknown) == len(rows):
             _, scores, refused = self._call(source, len(rows), False, mark_refused)
         else:
             scores = known.copy()
-            if unknown.any():
-                places = np.flatnonzero(unknown)
-                _, scores[unknown], some = self._call(lambda i: source(places[i]), len(places), False, mark_refused)
+            if len(unknown):
+                _, scores[unknown], some = self._call(lambda i: source(unknown[i]), len(unknown), False, mark_refused)
                 if some is not None:
                     refused = np.full(len(rows), "", dtype=object)
                     refused[unknown] = some

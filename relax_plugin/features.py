@@ -33,11 +33,7 @@ from relax_plugin.table.feature_files import (
 from relax_plugin.table.inference import infer_features
 from relax_plugin.table.labels import Labels, labels_from_dict, labels_to_dict, read_labels
 from relax_plugin.table.tables import Rows as Rows
-from relax_plugin.table.tables import (
-    array_dtype,
-    as_frame,
-    pandas_or_array,
-)
+from relax_plugin.table.tables import array_dtype, as_frame, pandas_or_array
 from relax_plugin.table.translation import Translation
 from relax_plugin.table.vocabulary import Foreign
 

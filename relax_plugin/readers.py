@@ -6,6 +6,7 @@ import re
 import sys
 import warnings
 from abc import ABC, abstractmethod
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ LIGHTGBM_NUMBERS = ("regression", "regression_l1", "huber", "fair", "poisson", "
 LOGITS = "torch.nn.Sequential(model, torch.nn.Sigmoid()) if it gives logits"  # for one column, or Softmax(1)
 OF_SHAPE = ("Squeeze", "Unsqueeze", "View", "Select", "Slice", "Reshape", "Unsafe", "Expand", "Clone", "ToCopy", "T")
 ROUNDING = 1e-6  # what a probability may exceed 1 by: softmax in float32
+OPAQUE = (type, ModuleType, FunctionType, pd.DataFrame, pd.Series, pd.Index)  # no parts of a model
 SWITCHING = fork_safe_lock()  # torch modules are switched to evaluation and back: two threads must take turns
 
 
@@ -206,47 +208,40 @@ class TorchReader(Reader):
 
 
 class BoosterReader(Reader):
-    """A bare XGBoost Booster; its objective tells the task."""
+    """A bare Booster of XGBoost or LightGBM; its objective tells the task."""
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
+    def __init__(self, ask: Any, task: str) -> None:
+        self.ask = ask
+        self.task = task
+        self.has_scores = task == "classification"
+
+    @classmethod
+    def of_xgboost(cls, model: Any) -> "BoosterReader":
         objective = json.loads(model.save_config())["learner"]["objective"]["name"]
         if not objective.startswith(("binary:logistic", "multi:softprob", "reg:")):
             raise InputError(
                 f"an XGBoost Booster with objective {objective!r} gives neither probabilities nor numbers; "
                 "binary:logistic, multi:softprob and reg:* are supported, or pass a callable."
             )
-        self.task = "regression" if objective.startswith("reg:") else "classification"
-        self.has_scores = self.task == "classification"
+        return cls(model.inplace_predict, "regression" if objective.startswith("reg:") else "classification")
 
-    def read(self, rows: Rows, want_labels: bool) -> Read:
-        answer = as_numbers(as_plain_array(self._numbers(rows)), "score")
-        if self.task == "regression":
-            return answer, None
-        scores = np.column_stack([1.0 - answer, answer]) if answer.ndim == 1 else answer
-        return np.argmax(scores, axis=1), scores
-
-    def _numbers(self, rows: Rows) -> Any:
-        return self.model.inplace_predict(rows)
-
-
-class LightGBMReader(BoosterReader):
-    """A bare LightGBM Booster; its objective, which its text tells also if it comes from a file, tells the task."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        found = re.search(r"(?m)^objective=(\S+)", model.model_to_string(num_iteration=1))
+    @classmethod
+    def of_lightgbm(cls, model: Any) -> "BoosterReader":
+        found = re.search(r"(?m)^objective=(\S+)", model.model_to_string(num_iteration=1))  # told in a file, too
         objective = "of your own" if found is None else found.group(1)
         if objective not in (*LIGHTGBM_CLASSES, *LIGHTGBM_NUMBERS):
             raise InputError(
                 f"a LightGBM Booster with the objective {objective!r} may give scores of any kind; pass a callable "
                 "that answers probabilities, or BlackBox(booster.predict, task='regression') if it predicts numbers."
             )
-        self.task = "regression" if objective in LIGHTGBM_NUMBERS else "classification"
-        self.has_scores = self.task == "classification"
+        return cls(model.predict, "regression" if objective in LIGHTGBM_NUMBERS else "classification")
 
-    def _numbers(self, rows: Rows) -> Any:
-        return self.model.predict(rows)
+    def read(self, rows: Rows, want_labels: bool) -> Read:
+        answer = as_numbers(as_plain_array(self.ask(rows)), "score")
+        if self.task == "regression":
+            return answer, None
+        scores = np.column_stack([1.0 - answer, answer]) if answer.ndim == 1 else answer
+        return np.argmax(scores, axis=1), scores
 
 
 def make_reader(model: Any, task: str) -> Reader:
@@ -258,9 +253,9 @@ def make_reader(model: Any, task: str) -> Reader:
     if torch is not None and isinstance(model, torch.nn.Module):
         return TorchReader(model, regression)
     if type(model).__name__ == "Booster" and type(model).__module__.startswith("xgboost"):
-        return BoosterReader(model)
+        return BoosterReader.of_xgboost(model)
     if type(model).__name__ == "Booster" and type(model).__module__.startswith("lightgbm"):
-        return LightGBMReader(model)
+        return BoosterReader.of_lightgbm(model)
     if _is_of_keras(model) or (task == "classification" and _has_predict_alone(model)):
         return PredictReader(model, regression)
     if hasattr(model, "predict"):
@@ -378,3 +373,42 @@ def _are_probabilities(answer: Any) -> bool:
     if not np.issubdtype(np.asarray(answer).dtype, np.number) or not ((answer >= 0) & (answer <= 1)).all():
         return False
     return np.ndim(answer) == 1 or bool(np.allclose(np.sum(answer, axis=1), 1.0, atol=1e-3))
+
+
+class Fingerprint:
+    """Tells whether a model has been fitted again, or grown. Numbers changed in place inside arrays go unnoticed."""
+
+    def __init__(self, model: Any) -> None:
+        self.known: list[tuple[Any, dict[Any, Any]]] = []  # the objects that it consists of, such as trees
+        left, seen = [model], set()
+        while left:
+            one = left.pop()
+            members = _members(one)
+            if members and id(one) not in seen:
+                seen.add(id(one))
+                self.known.append((one, members))
+                left.extend(members.values())
+
+    def altered(self) -> bool:
+        return any(_differ(_members(one), members) for one, members in self.known)
+
+
+def _members(one: Any) -> dict[Any, Any]:
+    """The parts of a container or an object; of a bare Booster, which grows in place, the number of its trees."""
+    if isinstance(one, list | tuple):
+        return dict(enumerate(one))
+    if isinstance(one, np.ndarray):
+        return dict(enumerate(one.ravel())) if one.dtype == object else {}
+    if isinstance(one, dict):
+        return dict(one)
+    if type(one).__name__ == "Booster":
+        return {"trees": one.num_trees() if hasattr(one, "num_trees") else one.num_boosted_rounds()}
+    return {} if isinstance(one, OPAQUE) else dict(getattr(one, "__dict__", {}))
+
+
+def _differ(now: dict[Any, Any], then: dict[Any, Any]) -> bool:
+    """Whether a part has gone or is another, or a list has grown; an attribute may have been added as a cache."""
+    if isinstance(then.get("trees"), int):
+        return now != then
+    grown = len(now) > len(then) and all(isinstance(key, int) for key in then)
+    return grown or any(key not in now or now[key] is not part for key, part in then.items())

@@ -273,10 +273,10 @@ TESTED_BY = {
     ],
     "commands/test_serve": ["commands.serve_setup"],
     "contract/test_every_explainer": ["base", "batch", "supports"],
-    "contract/test_blackbox": ["answers", "books", "trees.fingerprint"],
+    "contract/test_blackbox": ["answers", "books"],
     "contract/test_exact_numbers": ["table.columns"],
     "contract/test_features": [
-        *("table.feature_arrays", "table.feature_files", "table.inference", "table.kinds", "table.translation"),
+        *("table.feature_files", "table.inference", "table.kinds", "table.translation"),
     ],
     "contract/test_goal": ["bound_goal"],
     "contract/test_reported_faults": ["errors"],

@@ -1,6 +1,6 @@
 """Feature arrays: what a space knows of its features, as arrays for vectorised code and as cells for rules."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +12,6 @@ from relax_plugin.limits import Grid
 from relax_plugin.rules.expression import ROUNDING
 from relax_plugin.rules.language import Kind
 from relax_plugin.rules.rule import Rule
-from relax_plugin.table.cells import Cells
 from relax_plugin.table.columns import Feature, decimals_of, float_bytes
 from relax_plugin.table.derived import Derived
 from relax_plugin.table.labels import Labels
@@ -182,7 +181,7 @@ class FeatureArrays:
             inputs[one.name] = sorted(own)
         return inputs
 
-    def cells(self, values: Values) -> Cells:
+    def cells(self, values: Values) -> "Cells":
         """The cells of rows by name."""
         return Cells(self, values)
 
@@ -221,3 +220,34 @@ class FeatureArrays:
 
     def _foreign(self, j: Any) -> Foreign:
         return self.foreign.get(int(j), NOTHING_FOREIGN)
+
+
+class Cells(Mapping[Hashable, Floats]):
+    """The cells of rows: numbers, places of categories, columns of one-hot groups, derived columns; NaN is missing."""
+
+    def __init__(self, space: "FeatureArrays", values: Values) -> None:
+        self.space, self.values_ = space, values
+        self._known: dict[Hashable, Floats] = {}
+
+    def __getitem__(self, name: Hashable) -> Floats:
+        if name not in self._known:
+            self._known[name] = self._computed(name)
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self.space.kinds)
+
+    def __len__(self) -> int:
+        return len(self.space.kinds)
+
+    def _computed(self, name: Hashable) -> Floats:
+        if name in self.space.formulas:
+            return self.space.formulas[name].bound.value(self)
+        j, place = self.space.places_of_columns[name]
+        feature, column = self.space.features[j], self.values_[:, j]
+        if feature.kind != "categorical":
+            return np.where(column == feature.missing_code, np.nan, column)
+        codes = np.where(self.space.missing_of(j, column), np.nan, column)
+        if place is None:
+            return codes
+        return np.where(codes < len(feature.categories), (codes == place).astype(np.float64), np.nan)

@@ -95,24 +95,11 @@ class Translation(FeatureArrays):
                 stacklevel=5,
             )
 
-    def encode(self, X: Rows) -> Values:
-        """The rows as standardised numbers, one column a feature; a category is its position."""
-        return self.standardise(self.values(X))
-
     @cached_property
     def _kinds(self) -> list[Kind]:
         return [Kind.of(feature, self._foreign(j)) for j, feature in enumerate(self.features)]
 
     # Values -> the user's rows.
-
-    def decode(self, encoded: Values, queries: Rows | None = None) -> Rows:
-        """Turn standardised rows back into the user's dtypes; cells equal to their query's are copied from it."""
-        values = np.asarray(encoded * self.scale + self.mean)
-        if queries is None:
-            grid = self.grid.nearest(values)
-            return self.model_input(np.where(self.is_categorical, values, grid))
-        unchanged = np.asarray(encoded) == self.encode(queries)
-        return self.restore(np.where(unchanged, self.values(queries), values), queries)
 
     def restore(self, values: Values, queries: Rows, start: Values | None = None) -> Rows:
         """Rows in the user's dtypes, cells equal to those of the queries (whose values are `start`) being their own."""

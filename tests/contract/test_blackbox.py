@@ -19,7 +19,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from relax_plugin import BlackBox, FeatureSpace, Goal, make_explainer
 from relax_plugin.errors import GoalError, InputError, ModelError, UnsupportedError
-from relax_plugin.trees.fingerprint import Fingerprint
+from relax_plugin.readers import Fingerprint
 
 RNG = np.random.default_rng(7)
 NUMBERS = pd.DataFrame(RNG.normal(size=(120, 3)), columns=["a", "b", "c"])

@@ -247,19 +247,29 @@ def test_the_array_is_what_the_frame_gives(names: list[str], fractions: bool) ->
     assert values.tolist() == before
 
 
-def test_decode_undoes_encode() -> None:
+def test_values_that_are_read_are_written_as_they_were() -> None:
     frame = mixed()
     space = FeatureSpace.infer(frame)
-    assert same_bits(space.decode(space.encode(frame), frame), frame)
-    without_queries = space.decode(space.encode(frame))
-    pd.testing.assert_frame_equal(without_queries, frame.reset_index(drop=True))
+    values = space.values(frame)
+    assert same_bits(space.restore(values, frame), frame)
+    pd.testing.assert_frame_equal(space.model_input(values), frame.reset_index(drop=True))
 
 
-def test_encoded_numbers_are_standardised() -> None:
+def test_standardised_numbers_have_mean_0_and_deviation_1() -> None:
     frame = mixed()[["age", "income"]]
-    encoded = FeatureSpace.infer(frame).encode(frame)
-    assert encoded.mean(axis=0) == pytest.approx([0, 0], abs=1e-12)
-    assert encoded.std(axis=0) == pytest.approx([1, 1])
+    space = FeatureSpace.infer(frame)
+    standardised = space.standardise(space.values(frame))
+    assert standardised.mean(axis=0) == pytest.approx([0, 0], abs=1e-12)
+    assert standardised.std(axis=0) == pytest.approx([1, 1])
+
+
+def test_in_an_encoded_row_what_is_missing_counts_as_the_mean() -> None:
+    frame = mixed()[["age", "income"]]
+    space = FeatureSpace.infer(frame)
+    values = space.values(frame)
+    values[0, 1] = space.missing_codes[1]
+    assert space.encoded(values)[0].tolist() == [space.standardise(values)[0, 0], 0.0]
+    assert space.encoded(values)[1:].tolist() == space.one_hot(values)[1:].tolist()
 
 
 def test_one_hot_has_one_column_a_category() -> None:

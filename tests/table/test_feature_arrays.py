@@ -1,4 +1,4 @@
-"""Cells by name: rows of values as rules and formulas see them."""
+"""Feature arrays: cells by name, rows of values as rules and formulas see them."""
 
 import warnings
 
