@@ -192,6 +192,7 @@ class CounterfactualSearch(CounterfactualExplainer):
             wide if wider else [],
             self.moves_,
             self.natural_,
+            self.answered_.neighbours.repeated,
             rows=rows,
             until=self.until_,
         )

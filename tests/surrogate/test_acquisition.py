@@ -61,7 +61,9 @@ def world(name="linear"):
 
 def searched(name="linear", queries=QUERIES, goal=None, max_changes=3, rows=12, **options):
     problem = problem_of(world(name).blackbox, queries, goal, max_changes)
-    search = SurrogateSearch(world(name), Moves.spread(ROWS, world(name).space), Neighbours.of(ROWS), rows, **options)
+    search = SurrogateSearch(
+        world(name), Moves.quantiles(ROWS, world(name).space), Neighbours.of(ROWS), rows, **options
+    )
     return problem, search.search(problem)
 
 
@@ -94,7 +96,7 @@ def test_on_a_linear_model_it_finds_one_change_where_one_is_enough_close_to_the_
 def test_of_a_wide_table_each_query_is_searched_in_the_features_that_can_do_most():
     rows = np.random.default_rng(0).normal(size=(200, FOREMOST + 40))
     learned = world_of(lambda table: linear(table[:, :4]), rows)
-    moves = Moves.spread(rows, learned.space)
+    moves = Moves.quantiles(rows, learned.space)
     learned.weigh_features(rows, Moves(moves.feature, np.clip(moves.value, -2.0, 2.0)))
     problem = problem_of(learned.blackbox, rows[:2])
     frozen = np.zeros((2, len(learned.space)), dtype=bool)
@@ -116,7 +118,7 @@ def test_no_more_rows_are_asked_than_allowed_and_none_twice(name, rows, monkeypa
     monkeypatch.setattr(blackbox.reader, "model", counting)
     problem = problem_of(blackbox, QUERIES)
     counting.forget()
-    search = SurrogateSearch(world(name), Moves.spread(ROWS, world(name).space), Neighbours.of(ROWS), rows)
+    search = SurrogateSearch(world(name), Moves.quantiles(ROWS, world(name).space), Neighbours.of(ROWS), rows)
     made = search.first_search(problem)
     assert problem.spent.max() <= rows - 2 and problem.spent.sum() == counting.rows
     seen = np.concatenate(counting.seen)
