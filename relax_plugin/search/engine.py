@@ -44,7 +44,7 @@ class Engine:
         The more there are, the fewer queries are worked on at once.
     natural : array of floats, optional
         The steps that people count each number in; numbers stay as they are found without.
-    seen : sequence of arrays, optional
+    seen : sequence of arrays
         The values that a number without such a step takes in the training rows, if these are few; else none.
     rows : int, optional
         Model rows that one query may cost.
@@ -58,7 +58,7 @@ class Engine:
     wider: Sequence[Proposer] = ()
     moves: Moves | None = None
     natural: Floats | None = None
-    seen: Sequence[Floats] | None = None
+    seen: Sequence[Floats] = ()
     rows: int | None = None
     until: float = np.inf
     polished: Callable[[Candidates], None] = polish

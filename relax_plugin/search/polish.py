@@ -312,7 +312,7 @@ def swap(candidates: Candidates, moves: Moves) -> None:
     candidates.ask(values, owner[change])
 
 
-def snap(candidates: Candidates, best: Rows, natural: Floats, seen: Sequence[Floats] | None = None) -> Rows:
+def snap(candidates: Candidates, best: Rows, natural: Floats, seen: Sequence[Floats] = ()) -> Rows:
     """Move numbers away from the query to the next multiple of their natural step, where the goal holds there.
 
     Numbers without a step go to the next of the values `seen` of their feature, if there are any. All numbers of a row
@@ -338,14 +338,12 @@ def snap(candidates: Candidates, best: Rows, natural: Floats, seen: Sequence[Flo
     return best._replace(values=values, scores=known)
 
 
-def snapped(
-    problem: Problem, values: Values, owner: Integers, natural: Floats, seen: Sequence[Floats] | None = None
-) -> Values:
+def snapped(problem: Problem, values: Values, owner: Integers, natural: Floats, seen: Sequence[Floats] = ()) -> Values:
     """The candidates with their changed numbers moved away from the query to the next multiples of natural steps."""
     start, every, step = problem.start[owner], np.arange(len(natural)), np.where(natural > 0, natural, 1.0)
     away = np.where(values > start, np.ceil(values / step - 1e-9), np.floor(values / step + 1e-9)) * step
     away, natural_here = np.round(away, 9), natural > 0
-    for j in np.flatnonzero(~natural_here & [len(known) > 0 for known in seen] if seen is not None else []):
+    for j in (j for j, known in enumerate(seen) if len(known) and natural[j] == 0):
         known = seen[j][seen[j] != problem.space.missing_codes[j]]
         up, down = np.searchsorted(known, values[:, j]), np.searchsorted(known, values[:, j], side="right") - 1
         place = np.where(values[:, j] > start[:, j], up, down)
