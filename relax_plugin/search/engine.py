@@ -44,6 +44,8 @@ class Engine:
         The more there are, the fewer queries are worked on at once.
     natural : array of floats, optional
         The steps that people count each number in; numbers stay as they are found without.
+    seen : sequence of arrays
+        The values that a number without such a step takes in the training rows, if these are few; else none.
     rows : int, optional
         Model rows that one query may cost.
     until : float
@@ -56,6 +58,7 @@ class Engine:
     wider: Sequence[Proposer] = ()
     moves: Moves | None = None
     natural: Floats | None = None
+    seen: Sequence[Floats] = ()
     rows: int | None = None
     until: float = np.inf
     polished: Callable[[Candidates], None] = polish
@@ -128,7 +131,7 @@ class Engine:
         if best is None:
             return queries
         if self.natural is not None and not problem.by_distance:
-            best = snap(candidates, best, self.natural)
+            best = snap(candidates, best, self.natural, self.seen)
         whose = queries[best.owner]
         made.values[whose, 0], made.offered[whose, 0], made.stage[whose, 0] = best.values, True, best.source
         made.note[whose] = ""

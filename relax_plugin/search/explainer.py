@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from relax_plugin.surrogate.model import SurrogateModel
     from relax_plugin.trees.profiles import TreeProfiles
 
-NEAR = 24  # near training rows of a query whose cells are taken over
+NEAR = 24  # near training rows of a query whose cells are taken over,
+UNDONE = 10  # and, where no counterfactual is found, whose changes are undone one by one;
+UNDONE_BY_LABELS = 110  # more of them where labels alone do not tell which of several misses is nearer
 NEAR_ROWS_KEPT = 2_000  # training rows that counterfactuals may be made of, each asked once in fit
 LEAST_QUERIES = 4  # for a query, its counterfactual, and the confirmation of both
 MOST_QUERIES = 10**9
@@ -183,15 +185,17 @@ class CounterfactualSearch(CounterfactualExplainer):
 
     def _engine(self, rows: int | None = None, wider: bool = True) -> Engine:
         near = NearRows(self.answered_, self.moves_, NEAR, put_back=False)
+        undone = UNDONE if self.blackbox_.has_scores else UNDONE_BY_LABELS
         wide: list[Proposer] = [
-            GreedyChanges(self.moves_, pairs=96, strong=16, width=3),
-            NearRows(self.answered_, self.moves_, NEAR, undone=110),
+            GreedyChanges(self.moves_, pairs=48, width=2),
+            NearRows(self.answered_, self.moves_, undone=undone),
         ]
         return Engine(
             [SingleChanges(self.moves_), near, GreedyChanges(self.moves_)],
             wide if wider else [],
             self.moves_,
             self.natural_,
+            self.answered_.neighbours.repeated,
             rows=rows,
             until=self.until_,
         )

@@ -87,7 +87,7 @@ class Moves:
 
     @cached_property
     def _middles(self) -> list[Floats]:
-        """Between which numbers each move of a feature is the nearest; bounds are as good as the move beside them."""
+        """Between which numbers each move of a feature is the nearest; beyond the outermost value it is the bound."""
         middles = []
         for value in np.split(self.value, self._first[1:]):
             inner = np.where(np.isfinite(value), value, np.nan)
@@ -124,6 +124,21 @@ def natural_steps(values: Values, space: FeatureSpace) -> Floats:
     for j in np.flatnonzero(~space.is_categorical):
         steps[j] = _natural_step(values[values[:, j] != space.missing_codes[j], j])
     return steps
+
+
+def repeated_values(rows: Values) -> list[Floats]:
+    """Of each column the values that occur more than once, if nearly all of its rows hold one of them; else none.
+
+    The rows with the commonest value do not count.
+    """
+    return [_repeated(column) for column in rows.T]
+
+
+def _repeated(column: Floats) -> Floats:
+    seen, times = np.unique(column, return_counts=True)
+    others = np.sort(times)[:-1]
+    most = others.sum() > 0 and others[others > 1].sum() >= NATURAL * others.sum()
+    return seen[times > 1] if most else seen[:0]
 
 
 def _natural_step(column: Floats) -> float:

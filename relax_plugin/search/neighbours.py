@@ -8,9 +8,11 @@ from sklearn.metrics import pairwise_distances
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
 from relax_plugin.blackbox import Answer, BlackBox
+from relax_plugin.cached import cached_property
 from relax_plugin.features import FeatureSpace
 from relax_plugin.problem import Problem
 from relax_plugin.search.candidates import affordable
+from relax_plugin.search.moves import repeated_values
 
 MOST_TRAINING_ROWS = 100_000  # kept for a search: 16 MB at 20 features, and some 10 ms a query to sort by distance
 DISTANCES = 4_000_000  # between queries and training rows that are held at once: bounds the memory
@@ -33,6 +35,11 @@ class Neighbours:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @cached_property
+    def repeated(self) -> list[Floats]:
+        """Of each column the values that nearly all rows repeat, if there are such."""
+        return repeated_values(self.rows)
 
     def pieces(self, problem: Problem) -> Iterator[Integers]:
         """The queries in pieces whose distances to all rows fit in memory."""

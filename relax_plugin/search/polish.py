@@ -4,6 +4,7 @@ All candidates of all queries go side by side: each step is one call of the mode
 are limited, steps ask about fewer rows at a time.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -311,13 +312,14 @@ def swap(candidates: Candidates, moves: Moves) -> None:
     candidates.ask(values, owner[change])
 
 
-def snap(candidates: Candidates, best: Rows, natural: Floats) -> Rows:
+def snap(candidates: Candidates, best: Rows, natural: Floats, seen: Sequence[Floats] = ()) -> Rows:
     """Move numbers away from the query to the next multiple of their natural step, where the goal holds there.
 
-    All numbers of a row together, or else one of them.
+    Numbers without a step go to the next of the values `seen` of their feature, if there are any. All numbers of a row
+    together, or else one of them.
     """
     values, owner = best.values, best.owner
-    away = snapped(candidates.problem, values, owner, natural)
+    away = snapped(candidates.problem, values, owner, natural, seen)
     odd = away != values
     row, feature = np.nonzero(odd)
     if len(row) == 0:
@@ -336,11 +338,18 @@ def snap(candidates: Candidates, best: Rows, natural: Floats) -> Rows:
     return best._replace(values=values, scores=known)
 
 
-def snapped(problem: Problem, values: Values, owner: Integers, natural: Floats) -> Values:
+def snapped(problem: Problem, values: Values, owner: Integers, natural: Floats, seen: Sequence[Floats] = ()) -> Values:
     """The candidates with their changed numbers moved away from the query to the next multiples of natural steps."""
     start, every, step = problem.start[owner], np.arange(len(natural)), np.where(natural > 0, natural, 1.0)
     away = np.where(values > start, np.ceil(values / step - 1e-9), np.floor(values / step + 1e-9)) * step
+    away, natural_here = np.round(away, 9), natural > 0
+    for j in (j for j, known in enumerate(seen) if len(known) and natural[j] == 0):
+        known = seen[j][seen[j] != problem.space.missing_codes[j]]
+        up, down = np.searchsorted(known, values[:, j]), np.searchsorted(known, values[:, j], side="right") - 1
+        place = np.where(values[:, j] > start[:, j], up, down)
+        natural_here[j], away[:, j] = True, np.append(known, [np.nan])[np.clip(place, -1, len(known))]
+    away = np.where(np.isnan(away), values, away)
     low, high = (end[owner] for end in problem.span)
-    away = np.clip(problem.limits.grid.nearest(np.round(away, 9), every), low, high)
-    number = (natural > 0) & (values != start) & ~problem.space.jumps(every, start, values)
+    away = np.clip(problem.limits.grid.nearest(away, every), low, high)
+    number = natural_here & (values != start) & ~problem.space.jumps(every, start, values)
     return np.where(number & (away != values) & ((away > values) == (values > start)), away, values)

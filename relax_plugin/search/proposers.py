@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from relax_plugin.arrays import Booleans, Floats, Integers, Values
-from relax_plugin.search.candidates import Candidates, Misses, with_cells
+from relax_plugin.search.candidates import AT_ONCE, Candidates, Misses, with_cells
 from relax_plugin.search.moves import Moves
 from relax_plugin.search.neighbours import AnsweredRows
 from relax_plugin.search.polish import undo
@@ -16,7 +16,7 @@ from relax_plugin.search.state import Episodes, Observer, Ranker
 LEVELS = (1.0, 0.6, 0.3)  # shares of a feature's best gain: for each the nearest value that has so much of it is paired
 LEAST_LATER = 32  # features tried for further changes, at least,
 SHARE_LATER = 0.5  # and of all features
-CELLS = 24_000_000  # of candidate rows held at once
+CELLS = 4_000_000  # of candidate rows that one call of the model is asked about
 MISSES = 2  # rows of each state that a further step may go on from
 UNDO_ROWS = 2_000  # model rows of a query, for undoing the changes of so many near rows one by one
 FIRST_UNDONE = 10  # near rows of a query whose changes are undone one by one, before all others
@@ -48,7 +48,7 @@ class SingleChanges:
         """Ask about every allowed change of each base, in pieces that fit in memory: what it gains (bases, moves)."""
         gap, worth = np.full(landed.shape, np.inf), np.full(landed.shape, -np.inf)
         rows, moves = np.nonzero(allowed)
-        size = max(1, CELLS // base.values.shape[1])
+        size = max(1, min(AT_ONCE, CELLS // base.values.shape[1]))
         for first in range(0, len(rows), size):
             row, move = rows[first : first + size], moves[first : first + size]
             values, owner = self._changed(base, row, move, landed), base.owner[row]

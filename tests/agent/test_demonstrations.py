@@ -30,7 +30,7 @@ class Case:
         self.blackbox.learn(values)
         self.config = replace(CONFIG, actions=actions)
         self.starts = draw_starts(values, self.blackbox, Goal.flip(), 3, self.config, np.random.default_rng(0))
-        search = Engine([GreedyChanges(Moves.spread(values, self.space))]).search
+        search = Engine([GreedyChanges(Moves.quantiles(values, self.space))]).search
         self.solved, self.ends = solved_starts(self.starts.take(np.arange(60)), self.blackbox, search)
         self.observer = Observer(self.space, ActionTable(self.space, actions), 3, 1.0)
         parts = (self.starts, self.solved, self.ends, self.observer, self.blackbox, self.config)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from relax_plugin import FeatureSpace
-from relax_plugin.search.moves import Moves, natural_steps
+from relax_plugin.search.moves import Moves, natural_steps, repeated_values
 
 
 def test_the_moves_are_the_quantiles_between_the_bounds_and_every_category() -> None:
@@ -16,12 +16,11 @@ def test_the_moves_are_the_quantiles_between_the_bounds_and_every_category() -> 
     assert by_feature == [[-np.inf, 25, 50, 75, np.inf], [-np.inf, 2, np.inf], [0, 1]]
 
 
-def test_the_widest_gaps_between_quantiles_are_filled() -> None:
-    rows = np.concatenate([np.linspace(0, 1, 400), [100.0]])[:, None].round(3)
-    space = FeatureSpace.infer(rows)
-    inner = Moves.spread(rows, space).value[1:-1]
-    assert ((inner > 1) & (inner < 100)).sum() >= 5
-    assert not (Moves.quantiles(rows, space, 20).value[1:-1] > 1).any()
+def test_the_move_nearest_to_a_cell_is_found_in_each_feature() -> None:
+    moves = Moves(np.array([0, 0, 0, 0, 2, 2, 2]), np.array([-np.inf, 1.0, 2.0, np.inf, 0.0, 1.0, 2.0]))
+    features, nearest = moves.nearest(np.array([[0.9, 5.0, 1.0], [1.6, 5.0, 2.0], [9.0, 5.0, 0.0]]))
+    assert features.tolist() == [0, 2]
+    assert moves.value[nearest].tolist() == [[-np.inf, 1.0], [2.0, 2.0], [np.inf, 0.0]]
 
 
 @pytest.mark.parametrize(
@@ -40,11 +39,10 @@ def test_the_natural_step_is_what_nearly_all_values_are_multiples_of(column: np.
     assert natural_steps(space.values(rows), space) == pytest.approx([step])
 
 
-def test_a_number_that_its_step_leaves_one_value_has_no_middles() -> None:
+def test_a_number_that_its_step_leaves_one_value_has_moves() -> None:
     rows = pd.DataFrame({"x": np.linspace(0.0, 30.0, 50), "y": np.arange(50.0)})
     space = FeatureSpace.infer(rows, steps={"x": 1000.0})
-    moves = Moves.spread(space.values(rows), space)
-    assert (moves.feature == 0).any()
+    assert (Moves.quantiles(space.values(rows), space).feature == 0).any()
 
 
 def test_a_number_that_is_always_missing_has_no_natural_step() -> None:
@@ -53,3 +51,10 @@ def test_a_number_that_is_always_missing_has_no_natural_step() -> None:
     values = space.values(rows)
     values[:, 0] = space.missing_codes[0]
     assert natural_steps(values, space)[0] == 0.0
+
+
+def test_the_values_of_a_column_are_those_that_nine_tenths_of_its_rows_repeat() -> None:
+    thirds, rng = np.array([1 / 3, 2 / 3, 5 / 7, 9 / 7]), np.random.default_rng(0)
+    often = np.concatenate([thirds.repeat(10), rng.normal(size=3)])
+    rows = np.column_stack([often, rng.normal(size=43), np.where(rng.random(43) < 0.95, 0.0, rng.normal(size=43))])
+    assert [known.tolist() for known in repeated_values(rows)] == [thirds.tolist(), [], []]

@@ -279,7 +279,7 @@ def test_the_laws_of_polish_hold_for_any_small_table(seed: int, rows: int | None
         spent = problem.spent.copy()
         candidates = Candidates(problem, Budget(None if rows is None else spent + rows))
         candidates.accept(other[valid], valid)
-        polished(candidates, Moves.spread(coded, space))
+        polished(candidates)
         assert rows is None or (problem.spent <= spent + rows).all()
         top = candidates.top(1)
         if len(valid):
@@ -316,3 +316,15 @@ def test_a_category_is_not_shortened() -> None:
     goal = Goal.between(1, 9).bind(box, before)
     problem = Problem(space, box, start, before, goal, space.limits(), 1, np.zeros(1, dtype=np.int64))
     assert refine(problem, np.array([[3.0]]), ONE).tolist() == [[3]]
+
+
+def test_a_number_without_a_step_moves_to_the_next_value_seen_where_the_goal_holds() -> None:
+    """The goal is above 0.4 in the first feature; of the second no value is seen beyond."""
+    problem = problem_of(lambda x: (x[:, 0] > 0.4) & (x[:, 1] < -0.2), np.zeros((1, 3)))
+    candidates, natural = Candidates(problem), np.zeros(3)
+    candidates.ask(np.array([[0.41, -0.21, 0.0]]), np.zeros(1, dtype=int))
+    best = candidates.top(1)
+    assert best is not None
+    seen = [np.array([1 / 3, 2 / 3, 5 / 7]), np.array([-0.1, 3.0]), np.zeros(0)]
+    assert snap(candidates, best, natural, seen).values[0].tolist() == pytest.approx([2 / 3, -0.21, 0.0])
+    assert snap(candidates, best, natural).values.tolist() == [[0.41, -0.21, 0.0]]

@@ -59,7 +59,7 @@ def world(name="linear"):
 
 
 def engine(surrogate, rows, **options):
-    moves, near = Moves.spread(ROWS, surrogate.space), predicted_answers(surrogate, ROWS)
+    moves, near = Moves.quantiles(ROWS, surrogate.space), predicted_answers(surrogate, ROWS)
     return SurrogateSearch(surrogate, moves, near, rows, **options)
 
 
