@@ -132,6 +132,7 @@ def run(chosen: argparse.Namespace) -> int:
     explainer = request_of_model.unfitted(chosen, model, training, method, options)
 
     say(f"Fitting {method} on {len(training)} rows of {chosen.training}, to explain {len(queries)}.")
+    assert explainer.space is not None
     if explainer.space.nothing_is_fixed and not (vary or chosen.bounds):
         say(f"{NOTHING_FIXED} --immutable, --increase-only and --decrease-only name those that may not.")
     plausible: Plausible = False if chosen.plausible == "no" else chosen.plausible
