@@ -124,8 +124,8 @@ class ReLAXTabular:
         tolerance: float | None = None,
         **others: Any,
     ) -> None:
-        autoencoder = (encoder, decoder, encoder_preprocessor, decoder_inv_preprocessor, coeff_sparsity)
-        autoencoder += (coeff_consistency, weight_num, weight_cat, latent_dim, backend)
+        autoencoder: list[Any] = [encoder, decoder, encoder_preprocessor, decoder_inv_preprocessor, coeff_sparsity]
+        autoencoder += [coeff_consistency, weight_num, weight_cat, latent_dim, backend]
         aside = _set_aside(autoencoder, others)
         self.predictor, self.explainer, self.seed, self.options = predictor, explainer, seed, dict(options or {})
         self._describe_features(feature_names, immutable_features, category_map, ranges)
