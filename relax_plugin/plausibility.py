@@ -92,7 +92,8 @@ def coded(space: FeatureSpace, values: Values) -> Floats:
     """Rows as `OutlierFactor` reads them: standardised numbers, then the codes of categories."""
     categories = np.diff(space.category_offsets)
     columns = np.concatenate([np.flatnonzero(~space.is_categorical), np.flatnonzero(categories)])
-    numbers = space.encoded(values, np.flatnonzero(~space.is_categorical))
+    numbers = space.standardise(space.known(values))[:, ~space.is_categorical]
+    numbers = np.nan_to_num(numbers, nan=0.0, posinf=0.0, neginf=0.0)
     return np.concatenate([numbers, values[:, columns[numbers.shape[1] :]]], axis=1)
 
 

@@ -108,13 +108,13 @@ class FeatureArrays:
             parts.append(values[:, j, None] == np.arange(len(self.features[j].categories)))
         return np.concatenate(parts, axis=1, dtype=np.float64)
 
-    def encoded(self, values: Values, features: Integers | None = None) -> Values:
-        """`one_hot`, in which a missing number counts as the mean: its code would make an outlier of its row.
+    def known(self, values: Values) -> Values:
+        """The values with the mean in place of missing numbers, whose codes would make outliers of their rows."""
+        return np.where(values == self.missing_codes, self.mean, values)
 
-        So does an infinite number, which a detector or a neighbour search would refuse.
-        """
-        known = np.where(values == self.missing_codes, self.mean, values)
-        return np.nan_to_num(self.one_hot(known, features), nan=0.0, posinf=0.0, neginf=0.0)
+    def encoded(self, values: Values) -> Values:
+        """`one_hot` of the `known` values; an infinite number, which detectors would refuse, counts as the mean too."""
+        return np.nan_to_num(self.one_hot(self.known(values)), nan=0.0, posinf=0.0, neginf=0.0)
 
     def numbers(self, values: Values) -> Values:
         """The values, NaN where one is missing; categories, if these are numbers, in place of their positions."""

@@ -23,7 +23,6 @@ from relax_plugin.plausibility import (
     Encoding,
     PlausibleRows,
     TrainingRows,
-    encoded,
     read_plausibility,
 )
 
@@ -100,7 +99,7 @@ def test_the_score_is_the_factor_of_its_definition() -> None:
     space = FeatureSpace.infer(rows)
     detector = TrainingRows.of(space, rows).detector(Plausibility())
     new = np.array([[1.0, 1.0], [20.0, -3.0]])
-    expected = [local_outlier_factor(encoded(space, rows), row, 5) for row in encoded(space, new)]
+    expected = [local_outlier_factor(space.encoded(rows), row, 5) for row in space.encoded(new)]
     np.testing.assert_allclose(detector.score(new), expected, rtol=1e-6)
     assert detector.score(new)[0] > detector.score(new)[1]
 
@@ -109,7 +108,7 @@ def test_the_threshold_is_a_quantile_of_the_training_rows_which_do_not_find_them
     rows = RNG.normal(size=(40, 2))
     space = FeatureSpace.infer(rows)
     detector = TrainingRows.of(space, rows).detector(Plausibility(quantile=0.25))
-    own = LocalOutlierFactor(20).fit(encoded(space, rows)).negative_outlier_factor_
+    own = LocalOutlierFactor(20).fit(space.encoded(rows)).negative_outlier_factor_
     assert detector.threshold == pytest.approx(np.quantile(own, 0.25))
     assert (own < detector.threshold).mean() == pytest.approx(0.25)
 
@@ -133,7 +132,7 @@ def test_rows_that_only_their_names_tell_apart_are_one_row() -> None:
 def test_numbers_are_standardised_categories_one_hot_and_what_is_missing_is_the_mean() -> None:
     frame = pd.DataFrame({"x": [0.0, 2.0, 4.0, 2.0], "town": ["Rome", "Bonn", "Rome", "Rome"]})
     space = FeatureSpace.infer(frame)
-    seen = encoded(space, np.array([[2.0, 0.0], [2.0 + space.scale[0], 1.0], [np.nan, 1.0]]))
+    seen = space.encoded(np.array([[2.0, 0.0], [2.0 + space.scale[0], 1.0], [np.nan, 1.0]]))
     np.testing.assert_allclose(seen, [[0, 1, 0], [1, 0, 1], [0, 0, 1]])
 
 
@@ -195,11 +194,11 @@ def test_of_very_many_categories_the_rare_ones_of_a_feature_share_a_column(monke
     frame = pd.DataFrame({"x": range(17), "town": town, "kind": ["a", "b"] * 8 + ["c"]})
     space = FeatureSpace.infer(frame)
     values = space.values(frame)
-    np.testing.assert_array_equal(Encoding(space, values)(values), encoded(space, values))
+    np.testing.assert_array_equal(Encoding(space, values)(values), space.encoded(values))
     monkeypatch.setattr(plausibility, "MOST_CATEGORIES", 5)
     matrix = Encoding(space, values)(values)
     assert matrix.shape == (17, 7)
-    np.testing.assert_array_equal(matrix[:, 0], encoded(space, values)[:, 0])
+    np.testing.assert_array_equal(matrix[:, 0], space.encoded(values)[:, 0])
     told = [tuple(np.flatnonzero(row[1:])) for row in matrix]
     assert len({pair[0] for pair in told[-3:]}) == 1, "Oslo, Bern and Wien"
     assert len({one for pair in told for one in pair}) == 6
