@@ -79,6 +79,11 @@ class _Request:
         return None
 
     @property
+    def min_probability(self) -> float | None:
+        """The least probability of the desired class; None if the class is enough."""
+        return None if self.stopping_threshold == ONLY_THE_CLASS else self.stopping_threshold
+
+    @property
     def objective(self) -> Literal["sparse", "closest"] | None:
         """What the heavier of the two weights asks for; None if they weigh the same, which is left to the explainer."""
         given = {"proximity_weight": self.proximity_weight, "sparsity_weight": self.sparsity_weight}
@@ -88,13 +93,6 @@ class _Request:
                 raise InputError(f"{name} is {weight!r}, but must be a finite number, 0 or more.")
         close, few = (EVEN_WEIGHT if weight is None else float(weight) for weight in given.values())
         return None if close == few else "closest" if close > few else "sparse"
-
-
-WISHES = [field.name for field in fields(_Request)]
-
-
-def _wishes_in(named: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in named.items() if name in WISHES}
 
 
 class ReLAXDice(ExplainerBase):  # type: ignore[misc]
@@ -144,9 +142,25 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         self.fitted = True
         return self
 
-    def generate_counterfactuals(self, query_instances: Any, total_CFs: int, *given: Any, **named: Any) -> Any:
-        """Counterfactuals of all queries, found side by side. The parameters are DiCE's, in its order: `desired_class`,
-        `desired_range`, `permitted_range`, `features_to_vary` and so on. What there is to say:
+    def generate_counterfactuals(
+        self,
+        query_instances: Any,
+        total_CFs: int,
+        desired_class: Any = "opposite",
+        desired_range: Sequence[float] | None = None,
+        permitted_range: Mapping[str, Sequence[Any]] | None = None,
+        features_to_vary: Any = "all",
+        stopping_threshold: float = ONLY_THE_CLASS,
+        posthoc_sparsity_param: float | None = 0.1,
+        posthoc_sparsity_algorithm: str = "linear",
+        verbose: bool = False,
+        random_seed: int | None = None,
+        feature_weights: Any = BY_DEVIATION,
+        proximity_weight: float | None = None,
+        sparsity_weight: float | None = None,
+        **tuning: Any,
+    ) -> Any:
+        """Counterfactuals of all queries, found side by side. The parameters are DiCE's; what there is to say:
 
         - `query_instances` may be dicts too. A query that is as desired already is the first of `total_CFs`. A column
           with the outcome is dropped with a warning.
@@ -165,20 +179,22 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
           explainer's own objective holds. An explainer that knows only the sparsest says so by a warning.
         - Other options of DiCE's own methods (`sample_size`, ...) are left aside with a warning.
         """
-        _check_tuning([name for name in named if name not in WISHES])
-        request = _Request(total_CFs, *given, **_wishes_in(named))
+        given = locals()
+        request = _Request(**{field.name: given[field.name] for field in fields(_Request)})
         queries = self._read(query_instances)
         # DiCE refuses missing cells; here a query may lack what rows of the data lack, or whatever the explainer takes.
         lacking = queries.columns if not self.own_space else _may_lack(self.data_interface)
         checked = queries.drop(columns=[name for name in lacking if name in queries])
         self._validate_counterfactual_configuration(checked, **vars(request))
+        _check_tuning(tuning, inspect.signature(self.generate_counterfactuals).parameters)
         examples = self._explain(queries, request) if len(queries) else []
         if not examples or self.total_cfs_found == 0:
             self._check_any_counterfactuals_computed([])  # raises
         return CounterfactualExplanations(examples)
 
     def _generate_counterfactuals(self, query_instance: Any, total_CFs: int, **asked: Any) -> Any:
-        request = _Request(total_CFs, **_wishes_in(asked))
+        known = {field.name for field in fields(_Request)}
+        request = _Request(total_CFs, **{name: value for name, value in asked.items() if name in known})
         return self._explain(self._read(query_instance), request)[0]
 
     def _read(self, query_instances: Any) -> pd.DataFrame:
@@ -215,16 +231,15 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
         labels = [] if view.blackbox_.classes is None else view.blackbox_.classes.tolist()
         wanted = self._wanted(request.desired_class, labels) if labels else request.desired_class
         opposite = dict(zip(labels, labels[::-1], strict=True))  # only asked for where there are two
-        least = None if request.stopping_threshold == ONLY_THE_CLASS else request.stopping_threshold
         if not labels:
             goal = Goal.between(*self.infer_target_cfs_range(request.desired_range))
         elif wanted is not None:
-            goal = Goal.to(wanted, min_probability=least)
+            goal = Goal.to(wanted, min_probability=request.min_probability)
         elif before is None:
-            goal = Goal.flip(min_probability=least)
+            goal = Goal.flip(min_probability=request.min_probability)
         else:
             others = [opposite.get(label, labels[0]) for label in before]  # those of refused queries are not delivered
-            goal = Goal.to(others, min_probability=least)
+            goal = Goal.to(others, min_probability=request.min_probability)
         objective = _known_objective(request, view._objectives(), type(view).__name__)
         wishes = {"vary": vary, "bounds": bounds, "objective": objective}
         made, found = self._found(view, start, goal, request.total_CFs, wishes)
@@ -236,21 +251,14 @@ class ReLAXDice(ExplainerBase):  # type: ignore[misc]
             warnings.warn(words, stacklevel=3)
         found = found[~refused[found["query_id"]]]
         outcome = pd.Series(answers, queries.index, dtype=object if refused.any() else None)
-        columns = [*interface.feature_names, interface.outcome_name]
-        asked = queries.assign(**{interface.outcome_name: outcome})[columns].set_axis(np.zeros(len(queries), dtype=int))
-        ends = np.searchsorted(found["query_id"], np.arange(len(queries) + 1))  # of the rows of each query
-        # Every table has an index of its own, from 0 on, so that cutting it out is all there is to do.
-        tables = found[columns].set_axis(pd.Index(found.groupby("query_id").cumcount()))
+        tables = _Tables.of(queries.assign(**{interface.outcome_name: outcome}), found, interface)
         told = {
             "posthoc_sparsity_param": request.posthoc_sparsity_param,
             "desired_range": None if request.desired_range is None else list(request.desired_range),
             "model_type": self.model.model_type,
         }
         desired = [opposite.get(answer) if wanted is None else wanted for answer in answers]
-        examples = [
-            _LaterExamples(interface, asked, q, tables, slice(*ends[q : q + 2]), {**told, "desired_class": d})
-            for q, d in enumerate(desired)
-        ]
+        examples = [_LaterExamples(interface, tables, q, {**told, "desired_class": d}) for q, d in enumerate(desired)]
         self.total_cfs_found, self.final_cfs_df = len(found), examples[-1].final_cfs_df
         self.cfs_preds = None if self.final_cfs_df is None else self.final_cfs_df[[interface.outcome_name]].to_numpy()
         return examples
@@ -326,30 +334,36 @@ class Dice(dice.Dice):  # type: ignore[misc]
         return ReLAXDice(data_interface, model_interface, name, **kwargs)
 
 
-_DICES_OWN = dice.Dice.decide_implementation_type
-_USERS: set[Any] = set()  # of the names of the registry: `install`, and the blocks of `installed` that run
-_CHANGING = Lock()
+class _Installation:
+    """Whether `dice_ml.Dice` knows the registry: for good, by `install`, or while blocks of `installed` run."""
+
+    def __init__(self) -> None:
+        self.lock, self.for_good, self.blocks = Lock(), False, 0
+        self.own = dice.Dice.decide_implementation_type
+
+    def set(self, *, for_good: bool | None = None, blocks: int = 0) -> None:
+        """Take in what has changed; the class itself is changed, since many have imported it by name."""
+        with self.lock:
+            self.for_good = self.for_good if for_good is None else for_good
+            self.blocks += blocks
+            present = dice.Dice.decide_implementation_type
+            if self.for_good or self.blocks:
+                dice.Dice.decide_implementation_type = _decide_with_registry if present is self.own else present
+            elif present is _decide_with_registry:  # what others have put there since is theirs
+                dice.Dice.decide_implementation_type = self.own
 
 
 def _decide_with_registry(self: Any, data_interface: Any, model_interface: Any, method: Any, **kwargs: Any) -> None:
     """As DiCE does it: the object becomes one of the class that `method` names, and is then made."""
-    name = _named_explainer(method) if _USERS else None
+    name = _named_explainer(method) if _INSTALLATION.for_good or _INSTALLATION.blocks else None
     if name is None:
-        _DICES_OWN(self, data_interface, model_interface, method, **kwargs)
+        _INSTALLATION.own(self, data_interface, model_interface, method, **kwargs)
         return
     self.__class__ = ReLAXDice
     self.__init__(data_interface, model_interface, name, **kwargs)
 
 
-def _set(user: Any, wants: bool) -> None:
-    """The class itself is changed, since many have imported it by name."""
-    with _CHANGING:
-        (_USERS.add if wants else _USERS.discard)(user)
-        present = dice.Dice.decide_implementation_type
-        if _USERS and present is _DICES_OWN:
-            dice.Dice.decide_implementation_type = _decide_with_registry
-        elif not _USERS and present is _decide_with_registry:  # what others have put there since is theirs
-            dice.Dice.decide_implementation_type = _DICES_OWN
+_INSTALLATION = _Installation()
 
 
 def install() -> None:
@@ -357,23 +371,22 @@ def install() -> None:
 
     The names of DiCE's own methods stay its own, and so does its default. To install twice is to install once.
     """
-    _set(install, True)
+    _INSTALLATION.set(for_good=True)
 
 
 def uninstall() -> None:
     """Take back what `install` did; explainers that were made meanwhile go on working."""
-    _set(install, False)
+    _INSTALLATION.set(for_good=False)
 
 
 @contextmanager
 def installed() -> Iterator[None]:
     """`install` for a block, after which everything is as it was before, whatever happens in it; blocks may nest."""
-    block = object()
-    _set(block, True)
+    _INSTALLATION.set(blocks=1)
     try:
         yield
     finally:
-        _set(block, False)
+        _INSTALLATION.set(blocks=-1)
 
 
 def _known_objective(request: _Request, known: Sequence[str], method: str) -> Literal["sparse", "closest"] | None:
@@ -387,8 +400,8 @@ def _known_objective(request: _Request, known: Sequence[str], method: str) -> Li
     return None
 
 
-def _check_tuning(given: Sequence[str]) -> None:
-    """Warn of options that only DiCE's own methods have; refuse such as they do not have either."""
+def _check_tuning(given: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    """Warn of options that only DiCE's own methods have; refuse what neither they nor our `own` parameters name."""
     if not given:
         return
     network = import_module("dice_ml.explainer_interfaces.dice_pytorch").DicePyTorch
@@ -396,7 +409,7 @@ def _check_tuning(given: Sequence[str]) -> None:
     classes = [network, *(decide(None, method) for method in ("random", "genetic", "kdtree"))]
     methods = [network.generate_counterfactuals, *(one._generate_counterfactuals for one in classes)]
     known = {option for method in methods for option in inspect.signature(method).parameters}
-    known -= {"self", "query_instance", "query_instances", "kwargs", *WISHES}
+    known -= {"self", "query_instance", "kwargs", *own}
     for name in given:
         if name not in known:
             hint = did_you_mean(name, sorted(known))
@@ -618,6 +631,28 @@ def _training_rows(interface: Any, seed: int, shown: pd.DataFrame | None = None)
     return space.with_features(stepped), rows
 
 
+@dataclass(frozen=True)
+class _Tables:
+    """All queries and all that was found, in DiCE's columns, from which the tables of each query are cut."""
+
+    queries: pd.DataFrame
+    found: pd.DataFrame
+    ends: Array  # query q has the rows from ends[q] to ends[q + 1] of those found
+
+    @classmethod
+    def of(cls, queries: pd.DataFrame, found: pd.DataFrame, interface: Any) -> "_Tables":
+        columns = [*interface.feature_names, interface.outcome_name]
+        ends = np.searchsorted(found["query_id"], np.arange(len(queries) + 1))
+        # Every table has an index of its own, from 0 on, so that cutting it out is all there is to do.
+        numbered = found[columns].set_axis(pd.Index(found.groupby("query_id").cumcount()))
+        return cls(queries[columns].set_axis(np.zeros(len(queries), dtype=int)), numbered, ends)
+
+    def cut(self, query: int) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+        """A query, and what was found for it."""
+        first, end = self.ends[query : query + 2]
+        return self.queries.iloc[query : query + 1], self.found.iloc[first:end] if end > first else None
+
+
 class _LaterExamples(CounterfactualExamples):  # type: ignore[misc]
     """DiCE's examples of one query, made when first looked at: a thousand small tables cost more than the search."""
 
@@ -627,11 +662,9 @@ class _LaterExamples(CounterfactualExamples):  # type: ignore[misc]
     def __getattr__(self, name: str) -> Any:
         if "_parts" not in self.__dict__:
             raise AttributeError(name)
-        interface, queries, query, tables, rows, told = self.__dict__.pop("_parts")
+        interface, tables, query, told = self.__dict__.pop("_parts")
         changed = self.__dict__.copy()
-        found = tables.iloc[rows] if rows.stop > rows.start else None
-        super().__init__(
-            interface, found, queries.iloc[query : query + 1], None if found is None else found.copy(), **told
-        )
+        asked, found = tables.cut(query)
+        super().__init__(interface, found, asked, None if found is None else found.copy(), **told)
         self.__dict__.update(changed)
         return getattr(self, name)

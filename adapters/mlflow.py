@@ -99,13 +99,18 @@ def log_model(
     explainer: CounterfactualExplainer,
     name: str = "counterfactuals",
     *,
+    model_flavor: str | None = None,
+    model_options: Mapping[str, Any] | None = None,
+    input_example: Any = None,
+    signature: Any = None,
+    pip_requirements: Sequence[str] | None = None,
     metadata: Mapping[str, Any] | None = None,
     registered_model_name: str | None = None,
-    **options: Any,
+    training_rows: bool = True,
 ) -> Any:
     """Log a fitted explainer and its model to the active run, or to a new one; MLflow's `ModelInfo` comes back.
 
-    The other options are those of `save_model`; with `registered_model_name` it becomes a version in the registry.
+    What the other arguments mean says `save_model`; with `registered_model_name` it becomes a version in the registry.
     """
     return library().models.Model.log(
         artifact_path=None,
@@ -114,13 +119,19 @@ def log_model(
         registered_model_name=registered_model_name,
         metadata=None if metadata is None else dict(metadata),
         explainer=explainer,
-        **options,
+        model_flavor=model_flavor,
+        model_options=model_options,
+        input_example=input_example,
+        signature=signature,
+        pip_requirements=pip_requirements,
+        training_rows=training_rows,
     )
 
 
 def load_model(model_uri: str) -> CounterfactualExplainer:
     """The explainer itself, with its model, from where `log_model` or `save_model` put them."""
-    return explainer_of(library().pyfunc.load_model(str(model_uri)))
+    loaded = library().pyfunc.load_model(str(model_uri))
+    return explainer_of(loaded)
 
 
 def explainer_of(loaded: Any) -> CounterfactualExplainer:
@@ -210,8 +221,13 @@ def _signature(explainer: CounterfactualExplainer, example: Any) -> Any:
     models, types = import_module("mlflow.models"), import_module("mlflow.types.schema")
     most = len(explainer.space_) if explainer.max_changes is None else int(explainer.max_changes)
     free = [str(feature.name) for feature in explainer.space_.features if not feature.immutable]
-    numbers = [types.ParamSpec("n", "long", 1), types.ParamSpec("max_changes", "long", most)]
-    params = types.ParamSchema([*numbers, types.ParamSpec("vary", "string", free, (-1,))])
+    params = types.ParamSchema(
+        [
+            types.ParamSpec("n", "long", 1),
+            types.ParamSpec("max_changes", "long", most),
+            types.ParamSpec("vary", "string", free, (-1,)),
+        ]
+    )
     rows = pd.DataFrame(example) if isinstance(example, list) else example
     return models.ModelSignature(None if rows is None else models.infer_signature(rows).inputs, None, params)
 
