@@ -123,10 +123,7 @@ def natural_steps(values: Values, space: FeatureSpace) -> Floats:
 
 
 def repeated_values(rows: Values) -> list[Floats]:
-    """Of each column the values that occur more than once, if nearly all of its rows hold one of them; else none.
-
-    The rows with the commonest value do not count.
-    """
+    """The values that each column repeats, if nearly all rows hold such, without the commonest value; else none."""
     found = []
     for column in rows.T:
         seen, times = np.unique(column, return_counts=True)
