@@ -39,5 +39,5 @@ class Greedy(CounterfactualExplainer):
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         polished = drop_and_shorten if self.refined else unpolished
-        engine = Engine([GreedyChanges.plain(self.moves_)], moves=self.moves_, polished=polished)
+        engine = Engine([GreedyChanges(self.moves_, every_feature=True)], moves=self.moves_, polished=polished)
         return fill_slots(problem, n, engine.search)

@@ -14,11 +14,10 @@ from relax_plugin.parameters import param, whole, with_parameters
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.diverse import fill_slots
-from relax_plugin.search.engine import rows_of_search
+from relax_plugin.search.engine import refined, rows_of_search
 from relax_plugin.search.moves import Moves
 from relax_plugin.search.neighbours import MOST_TRAINING_ROWS, AnsweredRows, Neighbours
 from relax_plugin.search.proposers import GreedyChanges, NearRows
-from relax_plugin.search.refined import refined
 from relax_plugin.search.state import Episodes, Observer, Ranker
 
 QUANTILES = 20  # of each number that greedy search tries: as many as the baseline `greedy`
@@ -49,7 +48,7 @@ class RankedSearch(CounterfactualExplainer):
 
     def _generate(self, problem: Problem, n: int, rng: np.random.Generator) -> Proposals:
         fallback = (
-            GreedyChanges.plain(self.moves_),
+            GreedyChanges(self.moves_, every_feature=True),
             NearRows(AnsweredRows(self.neighbours_), self.moves_, undone=NEAR_ROWS),
         )
         rows = rows_of_search(problem, self.max_queries)

@@ -410,7 +410,7 @@ class CounterfactualExplainer(BaseEstimator, ABC):  # type: ignore[misc]
             made = self._generate(part, n, np.random.default_rng(int(self.seed)))
             if not self.fills:
                 return made
-            from relax_plugin.search.filling import fill
+            from relax_plugin.search.diverse import fill
 
             return fill(part, made, self.training_rows_.rows, np.random.default_rng(int(self.seed)))
 

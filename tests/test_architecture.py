@@ -257,7 +257,7 @@ LEFT_OUT = {
 TESTED_BY = {
     "adapters/test_mlflow": ["adapters.mlflow_evaluator"],
     "agent/test_environment": ["search.actions", "search.state"],
-    "agent/test_explainer": ["agent.policy", "search.refined"],
+    "agent/test_explainer": ["agent.policy", "search.engine"],
     "agent/test_policy_tree": ["pages.diagrams"],
     "agent/test_training": ["agent.networks"],
     "baselines/test_networks": ["baselines.common"],

@@ -22,13 +22,12 @@ from relax_plugin.parameters import flag, instance_of, one_of, param, with_outda
 from relax_plugin.problem import OBJECTIVES, SPARSE, Problem, Proposals
 from relax_plugin.search.actions import ActionTable
 from relax_plugin.search.diverse import Solver, fill_slots
-from relax_plugin.search.engine import Engine, rows_of_search
+from relax_plugin.search.engine import Engine, best_actions, refined, rows_of_search
 from relax_plugin.search.explainer import CounterfactualSearch
 from relax_plugin.search.goals import random_goals
 from relax_plugin.search.oracle import needs_surrogate
 from relax_plugin.search.polish import unpolished
 from relax_plugin.search.proposers import GreedyChanges, NearRows, Proposer, RankedChanges
-from relax_plugin.search.refined import best_actions, refined
 from relax_plugin.search.state import Episodes, Observer
 
 if TYPE_CHECKING:

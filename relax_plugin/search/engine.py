@@ -9,12 +9,15 @@ from relax_plugin.arrays import Floats, Integers
 from relax_plugin.problem import Problem, Proposals
 from relax_plugin.search.candidates import LATE, NONE, Budget, Candidates
 from relax_plugin.search.moves import Moves
-from relax_plugin.search.polish import polish, snap
-from relax_plugin.search.proposers import Proposer
+from relax_plugin.search.polish import polish, snap, touch_up
+from relax_plugin.search.proposers import Proposer, RankedChanges
+from relax_plugin.search.state import Observer, Ranker
 
 PASSES = 4  # further ones for a closer row, at most, where the least distance is the objective
 KEPT_BACK = 5  # rows of a query, to see which of its changes are needed
 CELLS = 24_000_000  # of candidate rows held at once: queries are worked on in parts of so many
+WIDTH = 4  # actions that the model judges at each step,
+WIDER = 16  # and of queries that these leave without a counterfactual
 
 
 def rows_of_search(problem: Problem, max_queries: int | None) -> int | None:
@@ -138,3 +141,21 @@ class Engine:
         if made.scores is not None and best.scores is not None:
             made.scores[whose, 0] = best.scores
         return np.setdiff1d(queries, whose)
+
+
+def best_actions(ranker: Ranker, observer: Observer, name: str) -> list[Proposer]:
+    """The actions ranked highest, and the path of the highest alone, since scores may mislead."""
+    return [RankedChanges(ranker, observer, WIDTH, name), RankedChanges(ranker, observer, 1, name)]
+
+
+def refined(
+    ranker: Ranker,
+    observer: Observer,
+    name: str,
+    rows: int | None = None,
+    until: float = np.inf,
+    fallback: tuple[Proposer, ...] = (),
+) -> Engine:
+    """An engine of few model evaluations; what it leaves unsolved goes to more actions, and to the `fallback`."""
+    wider = (RankedChanges(ranker, observer, WIDER, name), *fallback)
+    return Engine(best_actions(ranker, observer, name), wider, rows=rows, until=until, polished=touch_up)

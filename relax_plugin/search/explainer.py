@@ -48,9 +48,9 @@ MOST_SECONDS = 1e9
 class CounterfactualSearch(CounterfactualExplainer):
     """A direct search for counterfactuals, without an agent: nothing is trained.
 
-    Every single change of a row is evaluated by the model, then pairs and further changes on top of the best ones, and
-    the cells of near training rows that have the wanted prediction. Of what is valid, needless changes are dropped,
-    and the others are shortened, swapped for shorter ones and moved to natural values.
+    Every single change of a row is evaluated by the model, then the cells of near training rows that have the wanted
+    prediction, and further changes on top of the best ones. Of what is valid, needless changes are dropped, and the
+    others are shortened and moved to natural values.
 
     Attributes
     ----------

@@ -98,7 +98,7 @@ class Moves:
 
     def of_features(self, known: Any) -> Any:
         """What is known of each feature that has moves (rows, features), for each of its moves (rows, moves)."""
-        return np.repeat(known, self._count, axis=1)
+        return np.repeat(known, np.diff(np.append(self._first, len(self.feature))), axis=1)
 
     def lengths(self, space: FeatureSpace, start: Values, landed: Floats) -> Floats:
         """What moves that land there add to the distance of rows (rows, moves)."""
@@ -109,10 +109,6 @@ class Moves:
     @cached_property
     def _first(self) -> Integers:
         return np.flatnonzero(np.diff(self.feature, prepend=-1))
-
-    @cached_property
-    def _count(self) -> Integers:
-        return np.diff(np.append(self._first, len(self.feature)))
 
 
 def natural_steps(values: Values, space: FeatureSpace) -> Floats:
@@ -127,18 +123,14 @@ def natural_steps(values: Values, space: FeatureSpace) -> Floats:
 
 
 def repeated_values(rows: Values) -> list[Floats]:
-    """Of each column the values that occur more than once, if nearly all of its rows hold one of them; else none.
-
-    The rows with the commonest value do not count.
-    """
-    return [_repeated(column) for column in rows.T]
-
-
-def _repeated(column: Floats) -> Floats:
-    seen, times = np.unique(column, return_counts=True)
-    others = np.sort(times)[:-1]
-    most = others.sum() > 0 and others[others > 1].sum() >= NATURAL * others.sum()
-    return seen[times > 1] if most else seen[:0]
+    """The values that each column repeats, if nearly all rows hold such, without the commonest value; else none."""
+    found = []
+    for column in rows.T:
+        seen, times = np.unique(column, return_counts=True)
+        others = np.sort(times)[:-1]
+        most = others.sum() > 0 and others[others > 1].sum() >= NATURAL * others.sum()
+        found.append(seen[times > 1] if most else seen[:0])
+    return found
 
 
 def _natural_step(column: Floats) -> float:

@@ -38,7 +38,6 @@ class Neighbours:
 
     @cached_property
     def repeated(self) -> list[Floats]:
-        """Of each column the values that nearly all rows repeat, if there are such."""
         return repeated_values(self.rows)
 
     def pieces(self, problem: Problem) -> Iterator[Integers]:

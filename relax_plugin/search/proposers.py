@@ -99,11 +99,6 @@ class GreedyChanges:
     every_feature: bool = False
     name: str = "greedy"
 
-    @classmethod
-    def plain(cls, moves: Moves) -> "GreedyChanges":
-        """Greedy search and nothing else: the best change of all at each step."""
-        return cls(moves, every_feature=True)
-
     def propose(self, candidates: Candidates) -> None:
         problem, singly = candidates.problem, SingleChanges(self.moves)
         if candidates.gain is None:

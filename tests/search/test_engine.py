@@ -39,7 +39,7 @@ class Barren:
 
 def engine_of(problem: Problem, **options: Any) -> Engine:
     moves = Moves.quantiles(TRAINING, problem.space, 20)
-    return Engine([GreedyChanges.plain(moves)], moves=moves, **({"polished": drop_and_shorten} | options))
+    return Engine([GreedyChanges(moves, every_feature=True)], moves=moves, **({"polished": drop_and_shorten} | options))
 
 
 def test_the_wider_proposers_get_what_is_left() -> None:

@@ -9,7 +9,7 @@ from reference.problems import ORIGIN, problem_of
 
 from relax_plugin import FeatureSpace, make_explainer
 from relax_plugin.problem import Proposals
-from relax_plugin.search.filling import fill
+from relax_plugin.search.diverse import fill
 
 CHOICES = {"letter": list("abc"), "owns": [False, True], "rooms": [1, 2, 3, 4]}
 GRID = pd.DataFrame(list(itertools.product(*CHOICES.values())), columns=list(CHOICES))

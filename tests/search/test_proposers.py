@@ -74,7 +74,7 @@ def solved(candidates: Candidates) -> list[int]:
 
 
 def greedy(rows: Any, problem: Problem) -> GreedyChanges:
-    return GreedyChanges.plain(Moves.quantiles(np.asarray(rows, dtype=float), problem.space, 20))
+    return GreedyChanges(Moves.quantiles(np.asarray(rows, dtype=float), problem.space, 20), every_feature=True)
 
 
 # Greedy changes
@@ -122,7 +122,7 @@ def test_greedy_changes_ask_every_allowed_move_once() -> None:
     moves = Moves.quantiles(start, space, 20)
     goal = Goal.shift(1).bind(box, before)
     problem = Problem(space, box, start, before, goal, limits, 1, np.zeros(4, dtype=np.int64))
-    proposed(problem, GreedyChanges.plain(moves))
+    proposed(problem, GreedyChanges(moves, every_feature=True))
     low, high = limits.span(start)
     expected = set()
     for query in range(4):
@@ -178,7 +178,7 @@ def test_pairs_find_what_the_best_single_changes_hide() -> None:
     function = lambda x: np.maximum(0.8 * (x[:, 0] > 5), 0.6 * (x[:, 1] > 5) + 0.6 * (x[:, 2] > 5))  # noqa: E731
     problem = problem_of(function, ORIGIN, max_changes=2)
     moves = greedy(TRAINING, problem).moves
-    assert solved(proposed(problem, GreedyChanges.plain(moves))) == []
+    assert solved(proposed(problem, GreedyChanges(moves, every_feature=True))) == []
     assert solved(proposed(problem, GreedyChanges(moves, pairs=48))) == [0]
 
 
