@@ -145,6 +145,7 @@ def beside(ours: Any, theirs: Any) -> dict[str, float]:
 
 def targets(lines: pd.DataFrame) -> pd.DataFrame:
     """What was asked of the search, what was measured, and whether that holds."""
+    lines = lines.reindex(columns=lines.columns.union(["treecf_changes", "treecf_distance", "treecf_speed"]))
     search, thorough, alone = (
         lines[lines["method"] == method].set_index("unit")
         for method in ("search", "search, thorough", "search, numpy alone")
