@@ -309,6 +309,7 @@ TESTED_BY = {
     "whatif/test_session": ["whatif.form"],
     "agent/test_pdqn": ["agent.layers"],
     "surrogate/test_learning": ["baselines.surrogate_search", "search.goals", "surrogate"],
+    "surrogate/test_model": ["arrays"],
 }
 
 
