@@ -258,7 +258,7 @@ LEFT_OUT = {
 TESTED_BY = {
     "adapters/test_mlflow": ["adapters.mlflow_evaluator"],
     "agent/test_environment": ["agent.starts", "search.actions", "search.state"],
-    "agent/test_explainer": ["agent.policy", "search.engine"],
+    "agent/test_explainer": ["agent.policy"],
     "agent/test_policy_tree": ["pages.tree_picture"],
     "agent/test_training": ["agent.networks"],
     "baselines/test_networks": ["baselines.common"],
