@@ -81,18 +81,18 @@ class ReLAXRecourse(recourse_method()):  # type: ignore[misc]
                 raise ColumnError(f"the explainer has the columns {given.space_.columns}, but the model {self.order}.")
             if self.hyperparams["options"]:
                 raise InputError("options belong to the name of an explainer; a fitted one has its own already.")
+            self.columns: dict[Any, list[Any]] = {name: [name] for name in self.order}
             self.explainer, self.goal = given, given.goal or goal
             self._check_fitted(given)
             return
-        data, rows = mlmodel.data, self._ordered(_rows_of(mlmodel.data))
+        data = mlmodel.data
         features = _features(self.order, data)
-        groups = {name: members for name, members in features.items() if len(members) > 1}
-        fixed = _immutable(features, data)
+        self.columns = {name if len(members) > 1 else members[0]: members for name, members in features.items()}
+        rows = self._joined(_rows_of(data))
         space = FeatureSpace.infer(
             rows,
-            categorical=[features[name][0] for name in features if name in data.categorical and name not in groups],
-            one_hot=groups or None,
-            immutable=[name if name in groups else features[name][0] for name in fixed],
+            categorical=[own for own, name in zip(self.columns, features, strict=True) if name in data.categorical],
+            immutable=_immutable(self.columns, features, data),
         )
         options = {"seed": self.hyperparams["seed"], "goal": goal, **self.hyperparams["options"]}
         self.goal = options["goal"]
@@ -110,7 +110,8 @@ class ReLAXRecourse(recourse_method()):  # type: ignore[misc]
                     f"the columns {spread} are one feature; name an explainer, and it is fitted to them, or fit it to "
                     "a space that has them as a one_hot group."
                 )
-            fixed = {column for name in _immutable(features, data) for column in features[name]}
+            columns = dict(features)
+            fixed = {column for own in _immutable(columns, features, data) for column in columns[own]}
             own = [f for f in explainer.space_.features if not f.immutable and not fixed & {f.name, *f.columns}]
             self.vary = [f.name for f in own] if fixed else None
         if hasattr(explainer, "known_") and hasattr(self._mlmodel, "predict_proba"):
@@ -127,9 +128,9 @@ class ReLAXRecourse(recourse_method()):  # type: ignore[misc]
         """
         if not isinstance(factuals, pd.DataFrame) or len(factuals) == 0:
             raise InputError("factuals must be a DataFrame with at least one row.")
-        made = self.explainer.explain(self._ordered(factuals), goal=self.goal, vary=self.vary)
+        made = self.explainer.explain(self._joined(factuals), goal=self.goal, vary=self.vary)
         cells = made.to_array()[:, 0].astype(np.float64)
-        return pd.DataFrame(cells, index=factuals.index, columns=pd.Index(made.space.columns))
+        return self._spread(pd.DataFrame(cells, index=factuals.index, columns=pd.Index(made.space.columns)))
 
     def measures(self, factuals: pd.DataFrame, counterfactuals: pd.DataFrame) -> pd.DataFrame:
         """CARLA's counts, which are of columns, and beside them the same of features, each one-hot code being one.
@@ -175,13 +176,31 @@ class ReLAXRecourse(recourse_method()):  # type: ignore[misc]
 
     def _probabilities(self, rows: pd.DataFrame) -> Array:
         # Not `predict`: with some of CARLA's backends it is a probability, with others a label.
-        return np.asarray(self._mlmodel.predict_proba(rows))
+        return np.asarray(self._mlmodel.predict_proba(self._spread(rows)))
 
-    def _ordered(self, rows: pd.DataFrame) -> pd.DataFrame:
+    def _joined(self, rows: pd.DataFrame) -> pd.DataFrame:
         for column in self.order:
             if column not in rows.columns:
                 raise ColumnError(f"column {column!r} is missing; {did_you_mean(column, rows.columns)}")
-        return rows[self.order]
+        if len(self.columns) == len(self.order):
+            return rows[self.order]
+        parts = {}
+        for name, members in self.columns.items():
+            cells = rows[members].to_numpy()
+            if len(members) > 1 and not (np.isin(cells, (0, 1)).all() and (cells.sum(axis=1) == 1).all()):
+                raise InputError(f"the columns {members} are no one-hot code: each row needs one 1 and 0 elsewhere.")
+            parts[name] = cells.argmax(axis=1) if len(members) > 1 else cells[:, 0]
+        return pd.DataFrame(parts, index=rows.index)
+
+    def _spread(self, rows: pd.DataFrame) -> pd.DataFrame:
+        if len(self.columns) == len(self.order):
+            return rows
+        parts = {}
+        for name, members in self.columns.items():
+            cells = rows[name].to_numpy()
+            for code, column in enumerate(members):
+                parts[column] = cells if len(members) == 1 else np.where(pd.isna(cells), np.nan, cells == code)
+        return pd.DataFrame(parts, index=rows.index)[self.order]
 
 
 def merge_hyperparams(given: Mapping[str, Any] | None, default: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,11 +240,11 @@ def _rows_of(data: Any) -> pd.DataFrame:
     return rows
 
 
-def _immutable(features: Mapping[Any, list[Any]], data: Any) -> list[Any]:
-    """The features that CARLA's immutables name, by their own names or by one of their columns."""
+def _immutable(columns: Mapping[Any, list[Any]], features: Mapping[Any, list[Any]], data: Any) -> list[Any]:
+    """The explainer's features that CARLA's immutables name, by the feature's own name or by one of its columns."""
     found, unused = [], {*data.categorical, *data.continuous, *_rows_of(data).columns}  # the model need not know them
     for name in data.immutables:
-        own = [feature for feature, members in features.items() if name in (feature, *members)]
+        own = [mine for mine, (his, members) in zip(columns, features.items(), strict=True) if name in (his, *members)]
         if not own and name not in unused:
             raise UnknownNameError(f"immutables names {name!r}; {did_you_mean(name, features)}")
         found.extend(own)

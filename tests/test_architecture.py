@@ -256,15 +256,9 @@ LEFT_OUT = {
 # Modules without a test of like name, behind the test that is about them.
 TESTED_BY = {
     "adapters/test_mlflow": ["adapters.mlflow_evaluator"],
-<<<<<<< HEAD
     "agent/test_environment": ["search.actions", "search.state"],
-    "agent/test_explainer": ["agent.policy", "search.engine"],
-    "agent/test_policy_tree": ["pages.diagrams"],
-=======
-    "agent/test_environment": ["agent.starts", "search.actions", "search.state"],
     "agent/test_explainer": ["agent.policy"],
-    "agent/test_policy_tree": ["pages.tree_picture"],
->>>>>>> engine
+    "agent/test_policy_tree": ["pages.diagrams"],
     "agent/test_training": ["agent.networks"],
     "baselines/test_networks": ["baselines.common"],
     "certificates/test_checking": ["certificates.allowed", "certificates.native", "certificates.proving"],

@@ -80,7 +80,7 @@ class Candidates:
     problem: Problem
     budget: Budget = field(default_factory=Budget)
     below: Floats | None = None  # the distance of each query's best row that is known already
-    source: str = ""  # the proposer at work
+    source: str | Array = ""  # the proposer at work, or that of each query while candidates are polished
 
     def __post_init__(self) -> None:
         n, d = self.problem.start.shape
@@ -219,7 +219,7 @@ class Candidates:
             scores = None if scores is None else scores[few]
         if len(values) == 0:
             return
-        source = np.full(len(values), self.source, dtype=object)
+        source = np.broadcast_to(self.source, len(self.fewest))[owner].astype(object)
         rows = Rows(values, owner, count, self.length(values, owner), changed @ self.numbers, source, scores)
         rows = rows.take(_first_of_features(owner, rows.features, self._order(rows), KEPT))
         np.minimum.at(self.fewest, rows.owner, rows.changes)

@@ -123,6 +123,10 @@ class Engine:
         for proposer in proposers:
             candidates.source = proposer.name
             proposer.propose(candidates)
+        found = candidates.top(1)
+        if found is not None:  # what polish makes of a candidate is still its proposer's
+            candidates.source = np.full(len(problem), "", dtype=object)
+            candidates.source[found.owner] = found.source
         self.polished(candidates)
         best = candidates.top(1)
         missed = candidates.nearest_miss

@@ -212,7 +212,7 @@ def test_every_option_has_a_meaning(name: str) -> None:
 def test_options_say_what_is_declared() -> None:
     meanings = {option.name: option.meaning for option in describe("nearest-ct").options}
     largest = "Largest number of features a counterfactual may change."
-    assert meanings["max_changes"].startswith(f"{largest} Changes beyond it")
+    assert meanings["max_changes"].startswith(f"{largest} A method that makes more of them")
     assert meanings["reverted"].startswith("Undo, for each of the ten nearest")
     budget = {option.name: option.meaning for option in describe("move-table").options}["max_queries"]
     assert budget == "Model evaluations that one query may cost. None: no limit."

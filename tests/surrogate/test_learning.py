@@ -259,11 +259,11 @@ def test_fit_does_not_import_the_compiler_of_torch():
 
 def test_bad_settings_are_refused_with_a_sentence():
     for budget in (0, 10, 199, 1.5, "many"):
-        with pytest.raises(InputError, match=r"^query_budget is .*, but must be a whole number from 200.*\.$"):
+        with pytest.raises(InputError, match=r"^query_budget is .*, but must be a whole number of at least 200\.$"):
             ReLAXConfig(query_budget=budget)
         with pytest.raises(InputError, match=r"^query_budget is .*, but must be a whole number of at least 200\.$"):
             SurrogateSearch(two_class_probabilities, query_budget=budget).fit(ROWS)
-    with pytest.raises(InputError, match=r"^training is 'dream'; accepted are 'auto', 'model' and 'surrogate'\.$"):
+    with pytest.raises(InputError, match=r"^training is 'dream'; known are 'auto', 'model', 'surrogate'\.$"):
         ReLAXConfig(training="dream")
 
 

@@ -179,7 +179,7 @@ def test_numbers_that_cannot_be_those_of_a_surrogate_are_refused_with_a_sentence
     arrays.pop(name, None)
     if number is not None:
         arrays[name] = np.array(number)
-    with pytest.raises(InputError, match=r"(the surrogate model|are expected).*\.$"):
+    with pytest.raises(InputError, match=r"(the surrogate model|is expected|is no number).*\.$"):
         SurrogateModel.restored(hasty("numbers").blackbox, arrays)
 
 
@@ -192,7 +192,7 @@ def test_arrays_that_cannot_be_those_of_this_space_are_refused_with_a_sentence()
         if name == "edges":
             changed.append(array[:, ::-1].copy())
         for hostile in changed:
-            with pytest.raises(InputError, match=r"(surrogate model|are expected).*\.$"):
+            with pytest.raises(InputError, match=r"(surrogate model|is expected|is no number).*\.$"):
                 SurrogateModel.restored(world.blackbox, {**world.weights_by_name(), name: hostile})
 
 
