@@ -72,7 +72,7 @@ def test_tables_of_the_figures_fit_and_have_every_number_of_the_wide_ones(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    stored = ["figures", "core", "--tables", str(ROOT / "docs" / "results" / "figures")]
+    stored = ["figures", "rivals", "--tables", str(ROOT / "docs" / "results" / "figures")]
     lines = printed(capsys, stored)
     assert max(map(displayed, lines)) <= 80
     wide = printed(capsys, [*stored, "--wide"])

@@ -179,10 +179,13 @@ def test_codes_of_a_space_are_missing_numbers() -> None:
 @pytest.mark.parametrize("final", [CLASSIFIERS["forest"], CLASSIFIERS["xgboost"], CLASSIFIERS["lightgbm"]])
 def test_missing_numbers_pass_through_scalers(final: Any) -> None:
     model = make_pipeline(StandardScaler(), RobustScaler(), final())
-    model.fit(HOLED, targets_for(model.steps[-1][1], "two"))
-    trees = read_trees(model)
+    frame = pd.DataFrame(HOLED, columns=list("abcde"))
+    model.fit(frame, targets_for(model.steps[-1][1], "two"))
+    space = FeatureSpace.infer(frame)
+    trees = read_trees(model, space)
     asked = np.where(RNG.random((3000, 5)) < 0.3, np.nan, RNG.normal(size=(3000, 5)))
-    assert (told(trees, asked) == model.predict(asked)).all()
+    coded = np.where(np.isnan(asked), space.missing_codes, asked)
+    assert (told(trees, coded) == model.predict(pd.DataFrame(asked, columns=frame.columns))).all()
 
 
 @pytest.mark.slow
