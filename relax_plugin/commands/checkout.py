@@ -11,7 +11,7 @@ from relax_plugin.errors import InputError
 ADDRESS = "https://github.com/relax-plugin/relax-plugin"
 COMMANDS = {
     "reproduce": "repeat the paper's experiments with every method, and write a report beside the paper's numbers",
-    "figures": "the figures about ReLAX itself: efforts, controls, constraints, labels only, surrogate training, rivals",
+    "figures": "the figures about ReLAX itself: efforts, controls, constraints, labels only, surrogates, rivals",
 }
 FOLDERS = {"reproduce": "reproduction", "figures": "figures"}
 
