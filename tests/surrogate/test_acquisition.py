@@ -145,7 +145,8 @@ def test_more_is_spent_on_queries_that_are_left_and_no_more_than_the_others_have
     explainer = Explainer(task.model, task.space, max_queries=8).fit(task.X_train)
     found = explainer.explain(task.X_test[:40])
     solved, stages = found.found[:, 0], found.stages[:, 0]
-    assert found.rows_queried[stages == "surrogate"].mean() <= 8
+    spent = found.rows_queried[stages == "surrogate"]
+    assert np.median(spent) <= 8 and spent.max() <= 8 + 5, "with what is taken back, and what is left tried again"
     assert found.rows_queried[stages == "longer search"].max(initial=0) <= 24 + 5, "with what is taken back"
     assert not solved.all() or found.rows_queried.mean() <= 24
     scores = task.model.predict_proba(task.space.restore(found.values[:, 0], task.X_test[:40]))
